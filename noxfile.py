@@ -12,6 +12,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import nox
@@ -22,7 +23,15 @@ from sessions import code_coverage
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as workflow_checks
-from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare_device, prepare_fork
+from sessions.environments import (
+    BACKEND,
+    ROOT,
+    Environment,
+    build_privateuse1_core,
+    install_torch,
+    prepare_device,
+    prepare_fork,
+)
 from sessions.sanitize import session as sanitizers
 from sessions.third_party import run as third_party_programs
 from sessions.third_party.backends import BACKENDS
@@ -33,6 +42,12 @@ TARGET = "hpu-reference"
 #: requires a torch whose version label is that of Gaudi's fork. The environment ``fork`` has the torch of the
 #: environment ``device``, with such a label.
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
+#: The reference device with the dispatch key PrivateUse1. It is another target, so it has its own report.
+PRIVATEUSE1_TARGET = "refdev"
+#: The level of ``nox -s conformance`` if its arguments select neither a level nor results.
+DEFAULT_LEVEL = "core"
+#: The time of a run at level full, divided by the time at level core, as measured on two cores.
+FULL_BY_CORE = 4
 #: Arguments of pytest for all tests. All tests of a file run in one worker and share their fixtures.
 TESTS = (
     *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
@@ -90,33 +105,53 @@ def legs_of(session: nox.Session, environment: Environment, modes: str | None) -
 
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """Every day: run the suite on the reference device, all modes at level full, and write one report."""
+    """Every day: run the suite on the reference device, all modes at level core, and write one report.
+
+    The device with the dispatch key PrivateUse1 runs in eager mode and has its own report. Arguments may
+    select another level.
+    """
     options, arguments = split_own_arguments(list(session.posargs))
     device = prepare_device(session)
+    if options.target == PRIVATEUSE1_TARGET:
+        build_privateuse1_core(device)
     if options.target != TARGET:
         device.run("conformance", "run", *session.posargs, "--output", options.output)
         return
+    if options.mode is None:
+        build_privateuse1_core(device)
     legs = legs_of(session, device, options.mode)
-    arguments += ["--target", TARGET]
     environments = {"device": device}
     if any(name == "fork" for name, _ in legs):
         environments["fork"] = prepare_fork(device)
+    has_default_level = not {"--level", "-k"} & {argument.partition("=")[0] for argument in arguments}
+    suite = ["python", "-m", "conformance", "run", *arguments]
+    suite += ["--level", DEFAULT_LEVEL] if has_default_level else []
+    start = time.monotonic()
     if len({name for name, _ in legs}) == 1:
         modes = ",".join(mode for _, mode in legs)
-        run = ["python", "-m", "conformance", "run", *arguments, "--mode", modes, "-o", options.output]
-        environments[legs[0][0]].run(*run)
+        environments[legs[0][0]].run(*suite, "--target", TARGET, "--mode", modes, "-o", options.output)
         return
-    run_legs(session, environments, legs, arguments, Path(options.output))
+    output = Path(options.output)
+    run_legs(session, environments, legs, [*suite, "--target", TARGET], output)
+    if options.mode is None:
+        folder = str(output / PRIVATEUSE1_TARGET)
+        device.run(*suite, "--target", PRIVATEUSE1_TARGET, "--mode", "eager", "-o", folder)
+        if has_default_level:
+            minutes = FULL_BY_CORE * (time.monotonic() - start) / 60
+            session.log(
+                f"this was level {DEFAULT_LEVEL}; all results: nox -s conformance -- --level full "
+                f"(about {minutes:.0f} minutes here)"
+            )
 
 
 def run_legs(
     session: nox.Session,
     environments: dict[str, Environment],
     legs: list[tuple[str, str]],
-    arguments: list[str],
+    suite: list[str],
     output: Path,
 ) -> None:
-    """Run the legs, each in its environment and output folder, and merge them.
+    """Run the legs with the command ``suite``, each in its environment and output folder, and merge them.
 
     The session fails if a leg ends without an exit code of the suite, or if the merged results fail.
     """
@@ -125,7 +160,7 @@ def run_legs(
     folders, failed = [], []
     for name, mode in legs:
         folder = output / "legs" / f"{builds[name]}-{mode}"
-        leg = ["python", "-m", "conformance", "run", *arguments, "--mode", mode, "-o", str(folder)]
+        leg = [*suite, "--mode", mode, "-o", str(folder)]
         try:
             # A leg that exits with 1, 2 or 3 records this in its results. The merged results then fail.
             environments[name].run(*leg, "--part", success_codes=[0, 1, 2, 3])
@@ -145,7 +180,7 @@ def clear_output_folder(session: nox.Session, output: Path) -> None:
     if any(
         any(output.glob(name)) for name in ("journal.jsonl", "legs/*/journal.jsonl", "legs/*/results.json")
     ):
-        for name in ("legs", "tracebacks", "logs", "snippets"):
+        for name in ("legs", "tracebacks", "logs", "snippets", PRIVATEUSE1_TARGET):
             shutil.rmtree(output / name, ignore_errors=True)
         for name in OUTPUT_FILES:
             (output / name).unlink(missing_ok=True)
@@ -162,6 +197,7 @@ def clear_output_folder(session: nox.Session, output: Path) -> None:
 def tests(session: nox.Session) -> None:
     """Every day: run the tests of the suite and of the reference device, the longest files first."""
     environment = prepare_device(session)
+    build_privateuse1_core(environment)
     environment.install(
         "hypothesis",
         "pillow",

@@ -2,10 +2,10 @@
 
 torch's extension builder compiles through ninja, and through ccache if it is installed.
 
-A build in place writes the core for a public torch next to the package's modules, and the core for a
-fork-like torch to ``_builds/KEY``. Each core has its own object files, so one checkout serves several
-environments. A fork-like torch with the binaries of a public torch (a repack) uses the public core: see
-``_loader.py``.
+A build in place writes the core for a public torch next to the package's modules. The core for a fork-like
+torch, and the core with the dispatch key PrivateUse1 (``HPU_REFERENCE_KEY=PrivateUse1``), are written to
+``_builds/KEY``. Each core has its own object files, so one checkout serves several environments. A fork-like
+torch with the binaries of a public torch (a repack) uses the public core: see ``_loader.py``.
 
 ``HPU_REFERENCE_ONE_OF_MANY=1`` writes every core to ``_builds/KEY`` and builds a wheel with all cores found
 there. The wheel serves the Python version that builds it, and each torch with a core.
@@ -49,20 +49,26 @@ DEVICE_VERSION = load(PACKAGE / "version.py").__version__
 torch_build = load(PACKAGE / "internal" / "torch_build.py")
 BINARIES = torch_build.binaries(torch.__file__, VERSION)
 ONE_OF_MANY = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
-FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK)}" if FORK or ONE_OF_MANY else "."
+#: The dispatch key of the core: HPU, or PrivateUse1.
+KEY = os.environ.get("HPU_REFERENCE_KEY", "HPU")
+if KEY not in torch_build.DEVICE_TYPES:
+    raise SystemExit(f"HPU_REFERENCE_KEY={KEY!r} is not known. Use {' or '.join(torch_build.DEVICE_TYPES)}.")
+HAS_OWN_FOLDER = FORK or ONE_OF_MANY or KEY != "HPU"
+FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK, KEY)}" if HAS_OWN_FOLDER else "."
 BUILD_INFO = f"""\
 \"\"\"Written by the build: the torch that the core was compiled against.\"\"\"
 
 TORCH_VERSION = {VERSION.partition("+")[0]!r}
 CXX11_ABI = {CXX11_ABI!r}
 FORK = {FORK!r}
+KEY = {KEY!r}
 TORCH_BINARIES = {BINARIES!r}
 """
 
 
 def serves_already() -> bool:
     """Return whether the existing core for the public torch fits this fork-like torch."""
-    info = load(PACKAGE / "_build_info.py") if FORK and BINARIES else None
+    info = load(PACKAGE / "_build_info.py") if FORK and BINARIES and KEY == "HPU" else None
     return info is not None and getattr(info, "TORCH_BINARIES", None) == BINARIES
 
 
@@ -128,6 +134,7 @@ EXTENSION = CppExtension(
         "-Wno-unused-parameter",
         "-fvisibility=hidden",
         f"-DHPU_REFERENCE_KINETO={int(HAS_KINETO)}",
+        *(["-DHPU_REFERENCE_PRIVATEUSE1"] if KEY == "PrivateUse1" else []),
         # Warnings are errors in this project's code, but not in torch's headers.
         *(f"-isystem{path}" for path in include_paths()),
     ],

@@ -128,6 +128,18 @@ def prepare_device(session: nox.Session) -> Environment:
     return environment
 
 
+def build_privateuse1_core(environment: Environment) -> None:
+    """Build the changed parts of the core with the dispatch key PrivateUse1, whose device is called refdev.
+
+    The core is next to the core with the key HPU. ``HPU_REFERENCE_KEY`` selects one of them.
+    """
+    session = environment.session
+    with session.chdir(BACKEND):
+        session.log("building the changed parts of the device refdev (minutes on the first run)")
+        key = {"HPU_REFERENCE_KEY": "PrivateUse1"}
+        environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True, env=key)
+
+
 def install_device(environment: Environment) -> None:
     """Install the device from this checkout, with its built core, so that torch loads the device."""
     # An older checkout installed the device without hl-smi.

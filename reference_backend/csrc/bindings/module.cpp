@@ -5,6 +5,7 @@
 
 #include "bindings/bindings.h"
 #include "device/kineto.h"
+#include "device_key.h"
 #include "dispatch/autocast.h"
 #include "dispatch/copies.h"
 #include "dispatch/fallback.h"
@@ -61,8 +62,9 @@ std::map<std::string, std::int64_t> extended_memory_stats() {
 
 // Returns a CPU tensor over the bytes of the device tensor. The CPU tensor keeps the device tensor alive.
 at::Tensor debug_host_view(const at::Tensor& tensor) {
-  TORCH_CHECK(
-      kernels::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());
+  TORCH_CHECK(kernels::is_device_tensor(tensor),
+              "host_view needs a tensor on " DEVICE_NAME ", but got one on ",
+              tensor.device());
   const at::Tensor view = kernels::host_view(tensor);
   void* start = const_cast<void*>(view.storage().data());
   auto* owner = new at::Tensor(tensor);
@@ -82,6 +84,10 @@ at::Tensor debug_host_view(const at::Tensor& tensor) {
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
+#ifdef HPU_REFERENCE_PRIVATEUSE1
+  c10::register_privateuse1_backend(DEVICE_NAME);
+#endif
+  m.attr("DEVICE_TYPE") = DEVICE_NAME;
   memory::install_allocation_redirect();
   dispatch::register_host_kernels();
   device::register_profiler();

@@ -1,6 +1,7 @@
 // The device guard: current device and stream, events and synchronization for torch.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "device_key.h"
 #include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
@@ -16,7 +17,7 @@ namespace {
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
-  static constexpr c10::DeviceType static_type = c10::DeviceType::HPU;
+  static constexpr c10::DeviceType static_type = c10::DeviceType::DEVICE_KEY;
 
   c10::DeviceType type() const override {
     return static_type;
@@ -29,7 +30,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return {static_type, 0};
   }
   void setDevice(c10::Device device) const override {
-    TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
+    TORCH_CHECK(device.type() == static_type, "expected a device of type " DEVICE_NAME ", but got ", device);
     runtime::check_exists(device.index());
     runtime::record_backward_thread();
   }
@@ -114,7 +115,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 };
 
-C10_REGISTER_GUARD_IMPL(HPU, Guard)
+C10_REGISTER_GUARD_IMPL(DEVICE_KEY, Guard)
 
 }  // namespace
 

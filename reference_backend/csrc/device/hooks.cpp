@@ -1,22 +1,35 @@
 // The device's hooks: torch.accelerator, generators and pinned memory.
-#include <ATen/detail/HPUHooksInterface.h>
+#include "device_key.h"
 
+#ifdef HPU_REFERENCE_PRIVATEUSE1
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#else
+#include <ATen/detail/HPUHooksInterface.h>
+#endif
+
+#include "memory/host_storage.h"
 #include "memory/pinned.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
 
 namespace at {
 
-// torch looks this class up by its name.
-struct HPUHooks final : HPUHooksInterface {
-  explicit HPUHooks(HPUHooksArgs) {
+#ifdef HPU_REFERENCE_PRIVATEUSE1
+struct Hooks final : PrivateUse1HooksInterface {
+  void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override {
+    hpu_reference::memory::resize_storage(storage.unsafeGetStorageImpl(), bytes);
   }
-
-  void init() const override {
-    hpu_reference::runtime::acquire();
+#else
+struct Hooks final : HPUHooksInterface {
+  explicit Hooks(HPUHooksArgs) {
   }
   bool hasHPU() const override {
     return true;
+  }
+#endif
+
+  void init() const override {
+    hpu_reference::runtime::acquire();
   }
   bool isBuilt() const {
     return true;
@@ -45,7 +58,7 @@ struct HPUHooks final : HPUHooksInterface {
     return 0;
   }
   Device getDeviceFromPtr(void*) const override {
-    return Device(DeviceType::HPU, 0);
+    return Device(DeviceType::DEVICE_KEY, 0);
   }
   bool isPinnedPtr(const void* data) const override {
     return hpu_reference::memory::is_pinned(data);
@@ -63,6 +76,18 @@ struct HPUHooks final : HPUHooksInterface {
   }
 };
 
+#ifdef HPU_REFERENCE_PRIVATEUSE1
+namespace {
+const bool g_registered = [] {
+  static Hooks hooks;
+  RegisterPrivateUse1HooksInterface(&hooks);
+  return true;
+}();
+}  // namespace
+#else
+// torch looks the hooks up by their class name.
+using HPUHooks = Hooks;
 REGISTER_HPU_HOOKS(HPUHooks)
+#endif
 
 }  // namespace at

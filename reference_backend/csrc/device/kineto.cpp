@@ -11,6 +11,7 @@
 
 #include <set>
 
+#include "device_key.h"
 #include "runtime/trace.h"
 
 namespace hpu_reference::device {
@@ -25,7 +26,7 @@ constexpr int kDevice = 0;
 // The sort position of the device's rows among the processes of a trace: larger than any process id.
 constexpr std::int64_t kBelowProcesses = 5'000'000;
 
-const char* const kName = "hpu";
+const char* const kName = DEVICE_NAME;
 
 std::string name_of_queue(int queue) {
   return queue == 0 ? "default stream" : "stream " + std::to_string(queue);

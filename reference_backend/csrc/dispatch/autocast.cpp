@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "device_key.h"
 #include "kernels/operator_plan.h"
 
 namespace hpu_reference::dispatch {
@@ -105,13 +106,13 @@ const NameList kPromote = {
 std::map<std::string, NameList> g_lists;
 
 bool is_castable(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.device().is_hpu() && tensor.is_floating_point() &&
-         tensor.scalar_type() != at::kDouble;
+  return tensor.defined() && tensor.device().type() == c10::DeviceType::DEVICE_KEY &&
+         tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
 }
 
 // Casts with torch's own cast, which caches the casts of parameters until the outermost autocast region ends.
 at::Tensor cast_to(const at::Tensor& tensor, at::ScalarType dtype) {
-  return is_castable(tensor) ? at::autocast::cached_cast(dtype, tensor, c10::DeviceType::HPU) : tensor;
+  return is_castable(tensor) ? at::autocast::cached_cast(dtype, tensor, c10::DeviceType::DEVICE_KEY) : tensor;
 }
 
 // Calls `visit` on each tensor in the value, including lists, and replaces the tensor by the result.
@@ -135,7 +136,7 @@ class AutocastKernel final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     c10::impl::ExcludeDispatchKeyGuard guard(
-        c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::HPUBit));
+        c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::DEVICE_KEY_BIT));
     auto* arguments = stack->data() + (stack->size() - plan_.arguments);
     const at::ScalarType dtype = target(arguments);
     const std::size_t count = cast_ == Cast::LowerFirst ? 1 : plan_.arguments;
@@ -150,7 +151,7 @@ class AutocastKernel final : public c10::OperatorKernel {
     if (cast_ == Cast::Float32) {
       return at::kFloat;
     }
-    const at::ScalarType lower = at::autocast::get_autocast_dtype(c10::DeviceType::HPU);
+    const at::ScalarType lower = at::autocast::get_autocast_dtype(c10::DeviceType::DEVICE_KEY);
     if (cast_ != Cast::Promote) {
       return lower;
     }
@@ -175,14 +176,15 @@ bool contains(const NameList& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-TORCH_LIBRARY_IMPL(_, AutocastHPU, m) {
+TORCH_LIBRARY_IMPL(_, AUTOCAST_DEVICE_KEY, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace
 
 void register_autocast(const std::optional<NameList>& lower, const std::optional<NameList>& fp32) {
-  TORCH_CHECK(g_lists.empty(), "the autocast lists of the hpu device are already registered; set them once");
+  TORCH_CHECK(g_lists.empty(),
+              "the autocast lists of the " DEVICE_NAME " device are already registered; set them once");
   g_lists = {{"lower", lower.value_or(kLower)}, {"fp32", fp32.value_or(kFloat32)}, {"promote", kPromote}};
   std::unordered_map<std::string, Cast> casts;
   for (const auto& name : g_lists["lower"]) {
@@ -213,7 +215,7 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     }
     handles->push_back(dispatcher.registerImpl(
         operator_name,
-        c10::DispatchKey::AutocastHPU,
+        c10::DispatchKey::AUTOCAST_DEVICE_KEY,
         c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, cast_entry->second)),
         std::nullopt,
         nullptr,

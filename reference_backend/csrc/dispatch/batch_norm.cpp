@@ -11,6 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "device_key.h"
 #include "dispatch/boxed_kernel.h"
 
 namespace hpu_reference::dispatch {
@@ -56,7 +57,7 @@ Norm batch_norm(const at::Tensor& input,
   static const BoxedKernel& kernel = host_kernel(op);
   torch::jit::Stack stack;
   torch::jit::push(stack, input, weight, bias, mean, var, training, momentum, eps);
-  kernel(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
+  kernel(op, c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY), &stack);
   Norm result = {stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()};
   stack.clear();
   const std::optional<at::Tensor> device_mean = mean, device_var = var;
@@ -67,7 +68,7 @@ Norm batch_norm(const at::Tensor& input,
                                eps);
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("native_batch_norm", batch_norm<at::_ops::native_batch_norm, const std::optional<at::Tensor>&>);
   m.impl("_native_batch_norm_legit", batch_norm<at::_ops::_native_batch_norm_legit, at::Tensor&>);
 }

@@ -11,6 +11,7 @@
 
 #include <atomic>
 
+#include "device_key.h"
 #include "dispatch/boxed_kernel.h"
 #include "engine/call.h"
 #include "graph/capture_recorder.h"
@@ -175,7 +176,7 @@ at::Tensor& copy_between_devices(at::Tensor& self, const at::Tensor& source, boo
   } else if (kernels::is_device_tensor(self) && kernels::is_device_tensor(source)) {
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
     torch::jit::Stack stack{self, source, non_blocking};
-    kernel(op)(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
+    kernel(op)(op, c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY), &stack);
   } else {
     copy_in_order(self, source, non_blocking);
   }
@@ -232,14 +233,14 @@ at::Tensor quantized_to_copy(const at::Tensor& self,
   return copy_(result, self, /*non_blocking=*/false);
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("copy_", copy_);
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
   m.impl("_local_scalar_dense", local_scalar_dense);
 }
 
-TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
+TORCH_LIBRARY_IMPL(aten, QUANTIZED_DEVICE_KEY, m) {
   m.impl("_to_copy", quantized_to_copy);
   m.impl("copy_", copy_);
   m.impl("_copy_from", copy_from);

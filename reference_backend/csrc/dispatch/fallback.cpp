@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "device_key.h"
 #include "kernels/host_call.h"
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
@@ -139,13 +140,13 @@ void run_unregistered_operator(const c10::OperatorHandle& op, torch::jit::Stack*
       op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name.rfind("c10d::", 0) != 0,
       "Could not run '",
       c10::toString(op.operator_name()),
-      "' with arguments from the 'HPU' backend: it has no kernel for HPU",
+      "' with arguments from the '" DEVICE_NAME "' backend: it has no kernel",
       name.rfind("c10d::", 0) == 0 ? "" : " and none for CPU to fall back to",
       "; register one with torch.library, or move the tensors with .cpu()");
   run_fallback(kernels::OperatorPlan(op), op, stack);
 }
 
-TORCH_LIBRARY_IMPL(_, HPU, m) {
+TORCH_LIBRARY_IMPL(_, DEVICE_KEY, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_unregistered_operator>());
 }
 
@@ -170,7 +171,7 @@ void run_fallback(const kernels::OperatorPlan& plan,
   moved.reserve(plan.arguments);
   for (std::size_t i = 0; i < plan.arguments; i++) {
     c10::IValue& value = (*stack)[first + i];
-    if (value.isDevice() && value.toDevice().is_hpu()) {
+    if (value.isDevice() && value.toDevice().type() == c10::DeviceType::DEVICE_KEY) {
       value = c10::Device(c10::DeviceType::CPU);
     } else {
       value = convert_value(value,

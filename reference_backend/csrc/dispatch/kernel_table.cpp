@@ -13,6 +13,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "device_key.h"
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
 #include "dispatch/unboxed_kernels.h"
@@ -28,11 +29,11 @@ struct KeyPair {
 };
 
 constexpr std::array<KeyPair, 5> kKeys = {
-    {{c10::DispatchKey::CPU, c10::DispatchKey::HPU},
-     {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseHPU},
-     {c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrHPU},
-     {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedHPU},
-     {c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorHPU}}};
+    {{c10::DispatchKey::CPU, c10::DispatchKey::DEVICE_KEY},
+     {c10::DispatchKey::SparseCPU, c10::DispatchKey::SPARSE_DEVICE_KEY},
+     {c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SPARSE_CSR_DEVICE_KEY},
+     {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QUANTIZED_DEVICE_KEY},
+     {c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NESTED_DEVICE_KEY}}};
 
 std::vector<KernelEntry> g_table;
 
@@ -225,6 +226,20 @@ c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey 
   return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(op, host));
 }
 
+// Calls torch's kernel of an operator on nested tensors for the key HPU. These kernels are composed of
+// operators on dense tensors, and torch registers none of them for PrivateUse1.
+class NestedKernel final : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::NestedTensorHPU), stack);
+  }
+};
+
+bool has_nested_kernel_for_hpu_only(const c10::OperatorHandle& op, c10::DispatchKey device) {
+  return DEVICE_KEY_IS_PRIVATEUSE1 && device == c10::DispatchKey::NESTED_DEVICE_KEY &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::NestedTensorHPU);
+}
+
 }  // namespace
 
 void register_host_kernels() {
@@ -246,6 +261,16 @@ void register_host_kernels() {
       const bool has_host_kernel =
           op->hasKernelForDispatchKey(host) || (host == c10::DispatchKey::CPU && runs_whole_on_cpu(name));
       if (!has_host_kernel || op->hasKernelForDispatchKey(device)) {
+        continue;
+      }
+      if (has_nested_kernel_for_hpu_only(*op, device)) {
+        handles->push_back(dispatcher.registerImpl(
+            operator_name,
+            device,
+            c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<NestedKernel>()),
+            std::nullopt,
+            nullptr,
+            "hpu reference"));
         continue;
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;

@@ -12,6 +12,7 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
+#include "device_key.h"
 #include "kernels/hardware_limits.h"
 #include "kernels/host_call.h"
 #include "memory/allocator.h"
@@ -27,7 +28,7 @@ at::ScalarType checked_options(std::optional<at::ScalarType> dtype,
                                std::optional<at::Device> device,
                                std::optional<bool> pin_memory) {
   TORCH_CHECK(c10::layout_or_default(layout) == at::kStrided,
-              "expected the strided layout for a dense hpu tensor, but got ",
+              "expected the strided layout for a dense " DEVICE_NAME " tensor, but got ",
               c10::layout_or_default(layout));
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "Only dense CPU tensors can be pinned");
   if (device.has_value()) {
@@ -63,8 +64,11 @@ at::Tensor empty_memory_format(at::IntArrayRef size,
                                std::optional<bool> pin_memory,
                                std::optional<at::MemoryFormat> memory_format) {
   const auto type = checked_options(dtype, layout, device, pin_memory);
-  return filled_if_deterministic(at::detail::empty_generic(
-      size, memory::device_allocator(), c10::DispatchKeySet(c10::DispatchKey::HPU), type, memory_format));
+  return filled_if_deterministic(at::detail::empty_generic(size,
+                                                           memory::device_allocator(),
+                                                           c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY),
+                                                           type,
+                                                           memory_format));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size,
@@ -75,7 +79,7 @@ at::Tensor empty_strided(at::IntArrayRef size,
                          std::optional<bool> pin_memory) {
   const auto type = checked_options(dtype, layout, device, pin_memory);
   return filled_if_deterministic(at::detail::empty_strided_generic(
-      size, stride, memory::device_allocator(), c10::DispatchKeySet(c10::DispatchKey::HPU), type));
+      size, stride, memory::device_allocator(), c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY), type));
 }
 
 c10::DimVector dense_strides(at::IntArrayRef size) {
@@ -122,8 +126,11 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
 }
 
 const at::Tensor& resize_output(const at::Tensor& self, at::IntArrayRef size, at::Device device) {
-  TORCH_CHECK(
-      device.is_hpu(), "_resize_output_ resizes a tensor on ", self.device(), ", but device is ", device);
+  TORCH_CHECK(device.type() == c10::DeviceType::DEVICE_KEY,
+              "_resize_output_ resizes a tensor on ",
+              self.device(),
+              ", but device is ",
+              device);
   at::native::resize_output(self, size);
   return self;
 }
@@ -141,7 +148,7 @@ void record_stream(at::Tensor& self, at::Stream stream) {
   memory::device_allocator()->recordStream(self.storage().data_ptr(), stream);
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("empty.memory_format", empty_memory_format);
   m.impl("empty_strided", empty_strided);
   m.impl("as_strided", at::native::as_strided_tensorimpl);
@@ -160,7 +167,7 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
 }
 
 // Quantized tensors have their own view kernels; strided code would lose the quantizer.
-TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
+TORCH_LIBRARY_IMPL(aten, QUANTIZED_DEVICE_KEY, m) {
   m.impl("as_strided", at::native::as_strided_qtensorimpl);
   m.impl("set_.source_Storage_storage_offset", set_storage_offset);
   m.impl("set_.source_Storage", set_storage);

@@ -9,6 +9,8 @@
 #include <ATen/ops/rnn_tanh_native.h>
 #include <torch/library.h>
 
+#include "device_key.h"
+
 namespace hpu_reference::dispatch {
 
 namespace {
@@ -72,16 +74,16 @@ void register_all(torch::Library& m) {
   m.impl("_reshape_from_tensor", reshape_from_tensor);
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   register_all(m);
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
+TORCH_LIBRARY_IMPL(aten, AUTOGRAD_DEVICE_KEY, m) {
   register_all(m);
 }
 
 // The metadata of nested tensors is on the CPU on every device, so torch's own function can return it.
-TORCH_LIBRARY_IMPL(aten, NestedTensorHPU, m) {
+TORCH_LIBRARY_IMPL(aten, NESTED_DEVICE_KEY, m) {
   m.impl("_nested_tensor_storage_offsets", at::native::_nested_tensor_storage_offsets);
 }
 

@@ -16,6 +16,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
+#include "device_key.h"
 #include "kernels/host_call.h"
 #include "torch_release.h"
 
@@ -167,17 +168,18 @@ at::Tensor& narrow_copy_out(
               ", but got ",
               out.scalar_type(),
               " instead");
-  TORCH_CHECK(
-      kernels::is_device_tensor(out), "Expected out tensor to be on hpu:0, but it is on ", out.device());
+  TORCH_CHECK(kernels::is_device_tensor(out),
+              "Expected out tensor to be on " DEVICE_NAME ":0, but it is on ",
+              out.device());
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
+TORCH_LIBRARY_IMPL(aten, AUTOGRAD_DEVICE_KEY, m) {
   m.impl("group_norm", group_norm);
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("group_norm", group_norm);
   m.impl("narrow_copy", at::native::narrow_copy_dense_symint);
   m.impl("narrow_copy.out", narrow_copy_out);

@@ -24,6 +24,7 @@
 #include <ATen/ops/zeros_like_native.h>
 #include <torch/library.h>
 
+#include "device_key.h"
 #include "kernels/non_strided_layouts.h"
 #include "runtime/device.h"
 
@@ -60,7 +61,8 @@ at::Tensor compressed_zeros_like(const at::Tensor& self,
                                  std::optional<at::Device> device,
                                  std::optional<bool> pin_memory,
                                  std::optional<at::MemoryFormat> memory_format) {
-  if (!device.value_or(self.device()).is_hpu() || layout.value_or(self.layout()) != self.layout()) {
+  if (device.value_or(self.device()).type() != c10::DeviceType::DEVICE_KEY ||
+      layout.value_or(self.layout()) != self.layout()) {
     return at::native::zeros_like(self, dtype, layout, device, pin_memory, memory_format);
   }
   const auto* source = static_cast<const at::SparseCsrTensorImpl*>(self.unsafeGetTensorImpl());
@@ -83,11 +85,11 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrMeta, m) {
   m.impl("zeros_like", compressed_zeros_like);
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("_sparse_compressed_tensor_unsafe", compressed_tensor_unsafe);
 }
 
-TORCH_LIBRARY_IMPL(aten, SparseCsrHPU, m) {
+TORCH_LIBRARY_IMPL(aten, SPARSE_CSR_DEVICE_KEY, m) {
   m.impl("zeros_like", compressed_zeros_like);
   m.impl("_sparse_compressed_tensor_unsafe", compressed_tensor_unsafe);
   m.impl("sparse_dim", at::native::sparse_dim_sparse_csr);
@@ -100,7 +102,7 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrHPU, m) {
   m.impl("values", at::native::values_sparse_csr);
 }
 
-TORCH_LIBRARY_IMPL(aten, SparseHPU, m) {
+TORCH_LIBRARY_IMPL(aten, SPARSE_DEVICE_KEY, m) {
   m.impl("_dimI", at::native::sparse_dim_sparse);
   m.impl("_dimV", at::native::dense_dim_sparse);
   m.impl("sparse_dim", at::native::sparse_dim_sparse);

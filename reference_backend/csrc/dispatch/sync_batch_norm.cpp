@@ -10,6 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "device_key.h"
+
 namespace hpu_reference::dispatch {
 
 namespace {
@@ -168,7 +170,7 @@ Tensor backward_elemt(const Tensor& grad,
   return weighted(inner * scale, weight, input).to(input.scalar_type());
 }
 
-TORCH_LIBRARY_IMPL(aten, HPU, m) {
+TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("batch_norm_stats", stats);
   m.impl("batch_norm_gather_stats", gather_stats);
   m.impl("batch_norm_gather_stats_with_counts", gather_stats_with_counts);

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "device_key.h"
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/call_size.h"
 #include "kernels/host_call.h"
@@ -56,7 +57,10 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   Returned operator()(Arguments... arguments) const {
     if (C10_UNLIKELY(runtime::is_work_pending() || is_large(arguments...) || has_float8(arguments...))) {
       return c10::impl::BoxedKernelWrapper<Returned(Arguments...)>::call(
-          boxed_, op_, c10::DispatchKeySet(c10::DispatchKey::HPU), std::forward<Arguments>(arguments)...);
+          boxed_,
+          op_,
+          c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY),
+          std::forward<Arguments>(arguments)...);
     }
     kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
     // The braces guarantee that arguments are converted in order: the first invalid argument is the one

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include "device_key.h"
 #include "kernels/host_call.h"
 #include "memory/allocator.h"
 
@@ -37,7 +38,7 @@ bool is_eight_bit_float(at::ScalarType dtype) {
 void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(kernels::is_device_tensor(tensor) && tensor.layout() == at::kStrided &&
                         !tensor.is_quantized() && !tensor.is_nested(),
-                    "Tensors must be on hpu and dense, but got one on ",
+                    "Tensors must be on " DEVICE_NAME " and dense, but got one on ",
                     tensor.device(),
                     " with layout ",
                     tensor.layout());

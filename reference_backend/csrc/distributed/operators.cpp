@@ -1,6 +1,6 @@
 // torch's c10d operators on the HPU key: each forwards its tensors to the group's backend for hpu. Without
 // these kernels, the catch-all kernel would pass host aliases to the CPU kernels of c10d, which fail for a
-// group without a CPU backend.
+// group without a CPU backend. For PrivateUse1, torch has such kernels.
 //
 // The kernels are boxed and read arguments by name, because releases of torch add arguments and change how
 // C++ passes them.
@@ -10,6 +10,7 @@
 #include <torch/library.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "device_key.h"
 #include "distributed/checks.h"
 #include "distributed/operators.h"
 #include "runtime/capture_scope.h"
@@ -58,7 +59,7 @@ class Arguments {
     return at(name).toIntVector();
   }
   c10d::Backend& backend() const {
-    return *at("process_group").toCustomClass<c10d::ProcessGroup>()->getBackend(c10::DeviceType::HPU);
+    return *at("process_group").toCustomClass<c10d::ProcessGroup>()->getBackend(c10::DeviceType::DEVICE_KEY);
   }
 
   template <class Options>
@@ -266,7 +267,11 @@ void set_between_graphs(BetweenGraphs between) {
   g_between_graphs = std::move(between);
 }
 
-TORCH_LIBRARY_IMPL(c10d, HPU, m) {
+TORCH_LIBRARY_IMPL(c10d, DEVICE_KEY, m) {
+  m.impl("check_for_nan", TORCH_FN(check_for_nan));
+  if (DEVICE_KEY_IS_PRIVATEUSE1) {
+    return;  // torch has the other kernels
+  }
   m.impl("broadcast_", boxed<&broadcast, &kTensors>());
   m.impl("allreduce_", boxed<&allreduce, &kTensors>());
   m.impl("allreduce_coalesced_", boxed<&allreduce_coalesced, &kNothing>());
@@ -286,7 +291,6 @@ TORCH_LIBRARY_IMPL(c10d, HPU, m) {
   m.impl("send", boxed<&send, &kNothing>());
   m.impl("recv_", boxed<&recv, &kNothing>());
   m.impl("recv_any_source_", boxed<&recv_any_source, &kNothing>());
-  m.impl("check_for_nan", TORCH_FN(check_for_nan));
 }
 
 }  // namespace hpu_reference::distributed

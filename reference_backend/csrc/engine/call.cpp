@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "device_key.h"
 #include "kernels/hardware_limits.h"
 #include "kernels/host_call.h"
 #include "kernels/host_tensors.h"
@@ -101,7 +102,7 @@ class HostForm {
       }
       return result;
     }
-    if (value.isDevice() && value.toDevice().is_hpu()) {
+    if (value.isDevice() && value.toDevice().type() == c10::DeviceType::DEVICE_KEY) {
       return c10::Device(c10::DeviceType::CPU);
     }
     if (value.isGenerator()) {
@@ -332,7 +333,7 @@ void push_results(const OutputMetadata& output_metadata,
         result.kind == Result::Kind::New
             ? storages[static_cast<std::size_t>(result.source)]
             : arguments.tensors()[static_cast<std::size_t>(result.source)].tensor->storage();
-    c10::DispatchKeySet keys(c10::DispatchKey::HPU);
+    c10::DispatchKeySet keys(c10::DispatchKey::DEVICE_KEY);
     if (result.conj) {
       keys = keys.add(c10::DispatchKey::Conjugate);
     }

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "device_key.h"
 #include "graph/capture.h"
 
 namespace at {
@@ -45,7 +46,7 @@ struct HPUGraphImpl final : GraphImplInterface {
   hpu_reference::graph::Capture capture_;
 };
 
-REGISTER_GRAPH_IMPL(HPU, HPUGraphImpl)
+REGISTER_GRAPH_IMPL(UPPERCASE_DEVICE_NAME, HPUGraphImpl)
 
 }  // namespace at
 #endif

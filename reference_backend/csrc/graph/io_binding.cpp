@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "device_key.h"
 #include "kernels/host_call.h"
 #include "memory/allocator.h"
 
@@ -35,7 +36,7 @@ std::int64_t itemsize_of(const engine::Result& metadata) {
 }
 
 at::Tensor make_tensor(const c10::Storage& storage, const engine::Result& metadata, std::int64_t offset) {
-  c10::DispatchKeySet keys(c10::DispatchKey::HPU);
+  c10::DispatchKeySet keys(c10::DispatchKey::DEVICE_KEY);
   if (metadata.conj) {
     keys = keys.add(c10::DispatchKey::Conjugate);
   }
@@ -81,7 +82,7 @@ void require_dense(const at::Tensor& tensor, const char* description) {
   TORCH_CHECK(tensor.defined() && kernels::is_device_tensor(tensor) && tensor.has_storage() &&
                   tensor.layout() == c10::kStrided,
               description,
-              " of an HPU graph must be dense tensors on hpu; move or convert the others first");
+              " of an HPU graph must be dense tensors on " DEVICE_NAME "; move or convert the others first");
 }
 
 IoBinding::IoBinding(const Graph& recorded,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "device_key.h"
 #include "memory/allocator.h"
 
 namespace hpu_reference::graph {
@@ -187,7 +188,8 @@ bool StaticProgram::fits(const Value& value, const at::Tensor& tensor) const {
                                          c10::DispatchKey::NestedTensor});
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   const c10::DispatchKeySet keys = impl->key_set();
-  if (!keys.has_backend(c10::BackendComponent::HPUBit) || keys.has_any(refused) || !impl->has_storage()) {
+  if (!keys.has_backend(c10::BackendComponent::DEVICE_KEY_BIT) || keys.has_any(refused) ||
+      !impl->has_storage()) {
     return false;
   }
   const c10::IntArrayRef sizes = impl->sizes();

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "device_key.h"
 #include "graph/static_program.h"
 #include "memory/access_set.h"
 #include "memory/allocation_redirect.h"
@@ -385,7 +386,7 @@ std::vector<at::Tensor> StaticProgram::results(const std::vector<at::Tensor>& in
     results[i] = is_input && value.base < 0
                      ? *input
                      : make_tensor(is_input ? input->storage() : output_storages[memory.position],
-                                   c10::DispatchKey::HPU,
+                                   c10::DispatchKey::DEVICE_KEY,
                                    *value.dtype,
                                    value.sizes,
                                    value.strides,

@@ -5,6 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
+#include "device_key.h"
 #include "kernels/hardware_limits.h"
 #include "kernels/host_tensors.h"
 #include "kernels/non_strided_layouts.h"
@@ -39,11 +40,12 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
 
 [[noreturn]] void throw_devices(const char* name, const at::Tensor& tensor) {
   TORCH_CHECK(false,
-              "Expected all tensors to be on the same device, but found at least two devices, hpu:0 and ",
+              "Expected all tensors to be on the same device, but found at least two devices, " DEVICE_NAME
+              ":0 and ",
               tensor.device(),
               "! (operator ",
               name,
-              "; move the tensor with .to('hpu') or take it to the CPU with .cpu())");
+              "; move the tensor with .to('" DEVICE_NAME "') or take it to the CPU with .cpu())");
 }
 
 void prepare(bool surface, bool offered) {
@@ -234,7 +236,7 @@ c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
 
 void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  if (storage->device_type() == c10::DeviceType::HPU) {
+  if (storage->device_type() == c10::DeviceType::DEVICE_KEY) {
     return;  // shared with a result that was converted before
   }
   if (c10::StorageImpl* device = device_storage_for(storage)) {
@@ -288,7 +290,7 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
       impl->has_storage() && impl->key_set().has_backend(c10::BackendComponent::CPUBit),
       "a result of layout ",
       result.layout(),
-      " is not supported on the hpu device; use a strided tensor, or the CPU for this operator");
+      " is not supported on the " DEVICE_NAME " device; use a strided tensor, or the CPU for this operator");
   if (C10_UNLIKELY(has_hardware_limits())) {
     check_dtype(result.scalar_type());
     const StoragePair* pair = find_host_storage(impl->unsafe_storage().unsafeGetStorageImpl());

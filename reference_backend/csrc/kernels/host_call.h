@@ -14,13 +14,14 @@
 #include <memory>
 #include <unordered_map>
 
+#include "device_key.h"
 #include "memory/allocation_redirect.h"
 
 namespace hpu_reference::kernels {
 
 // Returns true for a device tensor of any layout.
 inline bool is_device_tensor(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::HPUBit);
+  return tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::DEVICE_KEY_BIT);
 }
 
 enum class Access { Read, Write };

@@ -3,6 +3,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/ivalue.h>
 
+#include "device_key.h"
 #include "kernels/host_call.h"
 #include "kernels/trace_labels.h"
 #include "kernels/upcast_kernel.h"
@@ -36,7 +37,7 @@ c10::IValue host_value(HostCall& call, const c10::IValue& value, Access access, 
     }
     return result;
   }
-  if (value.isDevice() && value.toDevice().is_hpu()) {
+  if (value.isDevice() && value.toDevice().type() == c10::DeviceType::DEVICE_KEY) {
     runtime::checked_index(value.toDevice().index());
     return c10::Device(c10::DeviceType::CPU);
   }

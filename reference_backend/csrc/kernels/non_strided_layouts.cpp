@@ -5,6 +5,7 @@
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
 
+#include "device_key.h"
 #include "kernels/tensor_access.h"
 #include "memory/allocator.h"
 #include "runtime/device.h"
@@ -110,7 +111,7 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
                                    Access access,
                                    const char* name) {
   const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
-  if (has(tensor, DispatchKey::SparseHPU)) {
+  if (has(tensor, DispatchKey::SPARSE_DEVICE_KEY)) {
     auto* source = sparse(tensor);
     auto impl =
         c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseCPU), source->dtype());
@@ -119,7 +120,7 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
     impl->set_coalesced(source->coalesced());
     return at::Tensor(std::move(impl));
   }
-  if (has(tensor, DispatchKey::SparseCsrHPU)) {
+  if (has(tensor, DispatchKey::SPARSE_CSR_DEVICE_KEY)) {
     auto* source = compressed(tensor);
     auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(DispatchKeySet(DispatchKey::SparseCsrCPU),
                                                              c10::Device(c10::DeviceType::CPU),
@@ -131,7 +132,7 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
                              source->sizes());
     return at::Tensor(std::move(impl));
   }
-  if (has(tensor, DispatchKey::QuantizedHPU)) {
+  if (has(tensor, DispatchKey::QUANTIZED_DEVICE_KEY)) {
     auto* source = quantized(tensor);
     auto impl = c10::make_intrusive<at::QTensorImpl>(
         c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
@@ -158,8 +159,8 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
     auto* source = sparse(result);
     at::Tensor indices = device_part(call, source->indices());
     at::Tensor values = device_part(call, source->values());
-    auto converted =
-        c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseHPU), source->dtype());
+    auto converted = c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SPARSE_DEVICE_KEY),
+                                                               source->dtype());
     converted->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
     converted->set_indices_and_values_unsafe(indices, values);
     converted->set_coalesced(source->coalesced());
@@ -179,17 +180,17 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
     call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
     return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
         c10::Storage(impl->unsafe_storage()),
-        DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::HPU}),
+        DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::DEVICE_KEY}),
         source->dtype(),
         on_heap(source->get_nested_sizes()),
         on_heap(source->get_nested_strides()),
         on_heap(source->get_storage_offsets())));
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      has(result, DispatchKey::QuantizedCPU),
-      "a result of layout ",
-      result.layout(),
-      " is not supported on the hpu device; use a strided tensor, or the CPU for this operator");
+  TORCH_CHECK_NOT_IMPLEMENTED(has(result, DispatchKey::QuantizedCPU),
+                              "a result of layout ",
+                              result.layout(),
+                              " is not supported on the " DEVICE_NAME
+                              " device; use a strided tensor, or the CPU for this operator");
   call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
   change_backend(impl, runtime::kDevice);
   auto* self = quantized(result);

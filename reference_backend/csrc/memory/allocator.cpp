@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "device_key.h"
 #include "memory/access_set.h"
 #include "memory/allocation_redirect.h"
 #include "memory/history.h"
@@ -203,7 +204,7 @@ c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIn
 
 Allocator g_allocator;
 
-REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
+REGISTER_ALLOCATOR(c10::DeviceType::DEVICE_KEY, &g_allocator)
 
 }  // namespace
 

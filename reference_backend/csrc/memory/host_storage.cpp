@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device_key.h"
 #include "memory/access_set.h"
 #include "memory/allocation_redirect.h"
 #include "memory/allocator.h"
@@ -50,7 +51,8 @@ c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device)
       TORCH_CHECK(arena().contains_device(address),
                   "storage at address ",
                   address,
-                  " is not memory of the hpu device; make the tensor with device='hpu'");
+                  " is not memory of the " DEVICE_NAME " device; make the tensor with device='" DEVICE_NAME
+                  "'");
       address = arena().to_host(address);
     }
     return make(address);

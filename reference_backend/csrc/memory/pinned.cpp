@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "device_key.h"
 #include "runtime/log.h"
 #include "torch_release.h"
 
@@ -97,6 +98,6 @@ bool is_pinned(const void* data) {
   return address < start + bytes;
 }
 
-REGISTER_HOST_ALLOCATOR(at::kHPU, &g_allocator)
+REGISTER_HOST_ALLOCATOR(c10::DeviceType::DEVICE_KEY, &g_allocator)
 
 }  // namespace hpu_reference::memory

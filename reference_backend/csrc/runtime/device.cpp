@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device_key.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 
@@ -88,9 +89,9 @@ void acquire_slow() {
   if (g_acquired) {
     return;
   }
-  TORCH_CHECK(
-      device_count() > 0,
-      "no hpu device is visible to this process; set HABANA_VISIBLE_MODULES to a list of modules 0 to 7");
+  TORCH_CHECK(device_count() > 0,
+              "no " DEVICE_NAME
+              " device is visible to this process; set HABANA_VISIBLE_MODULES to a list of modules 0 to 7");
   g_acquire_memory();
   register_fork_handler();
   g_acquired = true;
@@ -109,11 +110,11 @@ c10::DeviceIndex device_count() noexcept {
 
 void check_exists(c10::DeviceIndex index) {
   TORCH_CHECK(index < device_count(),
-              "hpu:",
+              DEVICE_NAME ":",
               static_cast<int>(index),
               " is not a device of this machine, which has ",
               static_cast<int>(device_count()),
-              "; use hpu:0");
+              "; use " DEVICE_NAME ":0");
 }
 
 c10::DeviceIndex checked_index(c10::DeviceIndex index) {
@@ -121,14 +122,14 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
     return 0;
   }
   check_exists(index);
-  TORCH_CHECK(
-      is_own_index(index),
-      "hpu:",
-      static_cast<int>(index),
-      " is not the device of this process. A process has one device, hpu:0. To select another module, call "
-      "torch.hpu.set_device(",
-      static_cast<int>(index),
-      "), or set HLS_MODULE_ID to the id of the module, before the process first uses the device");
+  TORCH_CHECK(is_own_index(index),
+              DEVICE_NAME ":",
+              static_cast<int>(index),
+              " is not the device of this process. A process has one device, " DEVICE_NAME
+              ":0. To select another module, call "
+              "torch." DEVICE_NAME ".set_device(",
+              static_cast<int>(index),
+              "), or set HLS_MODULE_ID to the id of the module, before the process first uses the device");
   return 0;
 }
 

@@ -6,9 +6,11 @@
 
 #include <atomic>
 
+#include "device_key.h"
+
 namespace hpu_reference::runtime {
 
-inline const c10::Device kDevice(c10::DeviceType::HPU, 0);
+inline const c10::Device kDevice(c10::DeviceType::DEVICE_KEY, 0);
 
 // Maps the device's memory; throws if it cannot.
 using AcquireFunction = void (*)();

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include "device_key.h"
 #include "runtime/device.h"
 
 namespace hpu_reference::runtime {
@@ -17,10 +18,10 @@ void register_fork_handler() {
 }
 
 void throw_used_in_forked_child() {
-  TORCH_CHECK(
-      false,
-      "the hpu device cannot be used in a process forked from one that already used it; start workers "
-      "with the 'spawn' or 'forkserver' method, or use the device only after the fork");
+  TORCH_CHECK(false,
+              "the " DEVICE_NAME
+              " device cannot be used in a process forked from one that already used it; start workers "
+              "with the 'spawn' or 'forkserver' method, or use the device only after the fork");
 }
 
 }  // namespace hpu_reference::runtime

@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include "device_key.h"
 #include "runtime/device.h"
 #include "runtime/host_access.h"
 
@@ -20,12 +21,12 @@ std::uint64_t split_mix(std::uint64_t& state) {
 }  // namespace
 
 Generator::Generator(std::uint64_t seed) : at::CPUGeneratorImpl(seed) {
-  device_ = c10::Device(c10::DeviceType::HPU, 0);
-  key_set_ = c10::DispatchKeySet(c10::DispatchKey::HPU);
+  device_ = c10::Device(c10::DeviceType::DEVICE_KEY, 0);
+  key_set_ = c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY);
 }
 
 c10::DeviceType Generator::device_type() {
-  return c10::DeviceType::HPU;
+  return c10::DeviceType::DEVICE_KEY;
 }
 
 std::uint64_t Generator::get_offset() const {
@@ -33,8 +34,10 @@ std::uint64_t Generator::get_offset() const {
 }
 
 void Generator::set_offset(std::uint64_t offset) {
-  TORCH_CHECK(
-      offset == 0, "an hpu generator has no offset, but ", offset, " was given; set its state instead");
+  TORCH_CHECK(offset == 0,
+              "a generator of " DEVICE_NAME " has no offset, but ",
+              offset,
+              " was given; set its state instead");
 }
 
 Generator* Generator::clone_impl() const {
@@ -50,11 +53,11 @@ const at::Generator& default_generator() {
 
 std::uint64_t draw_seed(const std::optional<at::Generator>& generator) {
   at::Generator source = generator.has_value() && generator->defined() ? *generator : default_generator();
-  TORCH_CHECK(source.device().type() == c10::DeviceType::HPU ||
+  TORCH_CHECK(source.device().type() == c10::DeviceType::DEVICE_KEY ||
                   (source.device().is_cpu() && accepts_host_arguments()),
-              "Expected a 'hpu' device type for generator but found '",
+              "Expected a '" DEVICE_NAME "' device type for generator but found '",
               source.device().type(),
-              "'; make it with torch.Generator(device='hpu')");
+              "'; make it with torch.Generator(device='" DEVICE_NAME "')");
   std::lock_guard<std::mutex> lock(source.mutex());
   return source.get<at::CPUGeneratorImpl>()->random64();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "device_key.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"
 #include "runtime/vector_clock.h"
@@ -22,7 +23,7 @@ std::atomic<bool> g_sync_debug{false};
 }  // namespace
 
 c10::Stream stream_of(c10::StreamId id) {
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::HPU, 0), id);
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::DEVICE_KEY, 0), id);
 }
 
 c10::StreamId exchange_stream(c10::StreamId id) {

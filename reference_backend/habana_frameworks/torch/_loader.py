@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable
 from types import ModuleType
 
-from .internal import torch_build
+from .internal import core_builds, torch_build
 from .internal.settings.mode import is_fork_like
 
 _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
@@ -94,8 +94,17 @@ def load_core(torch: ModuleType) -> ModuleType:
         ImportError: no core fits this torch, or the core cannot be opened.
     """
     package = str(__package__)
-    refuse_other_accelerator(torch)
-    core_package = choose_core(_build_info_by_package(package), torch)
+    key = core_builds.dispatch_key()
+    if key == "HPU":
+        refuse_other_accelerator(torch)
+    builds = core_builds.build_infos(package)
+    builds_with_key = {name: info for name, info in builds.items() if core_builds.key_of(info) == key}
+    if builds and not builds_with_key:
+        raise ImportError(
+            f"{package} has no core with the dispatch key {key}, but one with another key. Build it with "
+            f"HPU_REFERENCE_KEY={key} python setup.py build_ext --inplace, or unset HPU_REFERENCE_KEY."
+        )
+    core_package = choose_core(builds_with_key, torch)
     try:
         if core_package == package:
             return importlib.import_module(f"{package}._C")
@@ -143,23 +152,6 @@ def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
         f"{version} is running ({running}). Install the build of the backend for {running}, or one of these "
         "torch versions."
     )
-
-
-def _build_info_by_package(package: str) -> dict[str, ModuleType]:
-    """Return the ``_build_info`` of each existing core, by the package that contains the core."""
-    folder = os.path.join(os.path.dirname(__file__), "_builds")
-    keys = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    packages = [package, *(f"{package}._builds.{key}" for key in keys if key.isidentifier())]
-    infos = {core_package: _build_info(core_package) for core_package in packages}
-    return {core_package: info for core_package, info in infos.items() if info is not None}
-
-
-def _build_info(package: str) -> ModuleType | None:
-    """Return the module ``_build_info``, which describes the build of a core, or None if no core exists."""
-    try:
-        return importlib.import_module(f"{package}._build_info")
-    except ModuleNotFoundError:
-        return None
 
 
 def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:

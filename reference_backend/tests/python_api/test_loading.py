@@ -205,7 +205,7 @@ def _copy_package_without(tmp_path: Path, *left_out: str) -> Path:
     shutil.copytree(
         package,
         tmp_path / "habana_frameworks" / "torch",
-        ignore=shutil.ignore_patterns("__pycache__", "*.so", *left_out),
+        ignore=shutil.ignore_patterns("__pycache__", "*.so", "_builds", *left_out),
     )
     for name in ("autoload.py", "autoload_switch.py"):
         shutil.copy(package.parent / name, tmp_path / "habana_frameworks")
@@ -258,6 +258,7 @@ def test_a_core_serves_a_fork_like_torch_with_the_same_binaries(tmp_path):
     assert not _loader._same_binaries(info, repack)
     assert torch_build.binaries(str(tmp_path / "none" / "torch" / "__init__.py"), "2.13.0") is None
     assert torch_build.key("2.13.0a0+git1", True, True) == "torch2_13_abi1_fork"
+    assert torch_build.key("2.6.0", False, False, "PrivateUse1") == "torch2_6_abi0_public_privateuse1"
 
 
 def test_core_in_the_builds_folder_is_chosen(run_python, tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 
 _MARK = "_hpu_is_const"
@@ -21,7 +23,7 @@ def _mark_params_as_const(model: torch.nn.Module, *, scales: bool = True, non_sc
         RuntimeError: a parameter or buffer is not on hpu.
     """
     for name, tensor in _members(model):
-        if tensor.device.type != "hpu":
+        if tensor.device.type != DEVICE_TYPE:
             raise RuntimeError(
                 f"{name} is on {tensor.device} but only tensors on hpu can be marked as constant. "
                 "Move the model with .to('hpu') first."

@@ -6,6 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
 #: Subpackages that ``__getattr__`` imports at first use, as torch does with some of its own modules.
@@ -38,7 +39,7 @@ def _skip_when_tracing(trace_rules: ModuleType) -> None:
 def _register_device(device_interface: ModuleType) -> None:
     from .device_interface import HpuInterface
 
-    for name in ("hpu", "hpu:0"):
+    for name in (DEVICE_TYPE, f"{DEVICE_TYPE}:0"):
         device_interface.register_interface_for_device(name, HpuInterface)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
 import torch
 
 #: Device types that an argument may have; `habana_frameworks.torch.gpu_migration` adds cuda.
-_DEVICE_TYPES = {"hpu"}
+_DEVICE_TYPES = {DEVICE_TYPE}
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
@@ -30,18 +31,20 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
         if allow_cpu and device.type == "cpu":
             return -1
         if device.type not in _DEVICE_TYPES:
-            expected = "hpu or cpu" if allow_cpu else "hpu"
+            expected = f"{DEVICE_TYPE} or cpu" if allow_cpu else DEVICE_TYPE
             raise ValueError(f"Expected a {expected} device, but got: {device}")
         index = device.index
     elif isinstance(device, int):
         index = device
     elif device is not None:
-        raise ValueError(f"Expected a hpu device, but got: {device!r} of type {type(device).__name__}")
+        raise ValueError(
+            f"Expected a {DEVICE_TYPE} device, but got: {device!r} of type {type(device).__name__}"
+        )
     if index is not None:
         return index
     if optional:
         return 0
-    raise ValueError(f"Expected a hpu device with an index or an integer, but got: {device}")
+    raise ValueError(f"Expected a {DEVICE_TYPE} device with an index or an integer, but got: {device}")
 
 
 def _checked_device_id(device: Any) -> int:
@@ -55,6 +58,7 @@ def _checked_device_id(device: Any) -> int:
     count = _C.device_count()
     if not 0 <= index < count:
         raise AssertionError(
-            f"Invalid device id {index}: the devices of this process are hpu:0 to hpu:{count - 1}"
+            f"Invalid device id {index}: the devices of this process are {DEVICE_TYPE}:0 to "
+            f"{DEVICE_TYPE}:{count - 1}"
         )
     return index

@@ -6,13 +6,14 @@ import os
 import warnings
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
 import torch
 
 
 def set_autocast_hpu_enabled(enabled: bool) -> None:
     """Same as ``torch.set_autocast_enabled("hpu", enabled)``."""
-    torch.set_autocast_enabled("hpu", enabled)
+    torch.set_autocast_enabled(DEVICE_TYPE, enabled)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -22,17 +23,17 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def is_autocast_hpu_enabled() -> bool:
     """Same as ``torch.is_autocast_enabled("hpu")``."""
-    return torch.is_autocast_enabled("hpu")
+    return torch.is_autocast_enabled(DEVICE_TYPE)
 
 
 def set_autocast_hpu_dtype(dtype: torch.dtype) -> None:
     """Same as ``torch.set_autocast_dtype("hpu", dtype)``."""
-    torch.set_autocast_dtype("hpu", dtype)
+    torch.set_autocast_dtype(DEVICE_TYPE, dtype)
 
 
 def get_autocast_hpu_dtype() -> torch.dtype:
-    """Same as ``torch.get_autocast_dtype("hpu")``; initially bfloat16."""
-    return torch.get_autocast_dtype("hpu")
+    """Same as ``torch.get_autocast_dtype("hpu")``; initially bfloat16, on refdev float16."""
+    return torch.get_autocast_dtype(DEVICE_TYPE)
 
 
 def register_lists() -> None:

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings.visible_modules import (
     NODE_SIZE,
     is_own_index,
@@ -63,7 +64,7 @@ def set_device(device: Any) -> None:
     """
     index = _index_to_set(device)
     if index < 0:
-        raise AssertionError(f"Invalid device id {index}: indices start at 0, so use 0 or 'hpu'")
+        raise AssertionError(f"Invalid device id {index}: indices start at 0, so use 0 or {DEVICE_TYPE!r}")
     modules = visible_modules()
     if own_module() is not None:
         return
@@ -91,7 +92,8 @@ def _index_to_set(device: Any) -> int:
         return _get_device_index(device, optional=True)
     except (ValueError, RuntimeError):  # replaces torch's longer error message
         raise ValueError(
-            f"Expected a hpu device, but got: {device!r}; use an index, 'hpu', 'hpu:0' or None"
+            f"Expected a {DEVICE_TYPE} device, but got: {device!r}; use an index, '{DEVICE_TYPE}', "
+            f"'{DEVICE_TYPE}:0' or None"
         ) from None
 
 
@@ -111,8 +113,8 @@ class device:
         self.idx = -1 if device is None else _get_device_index(device, optional=True)
         if self.idx > 0 and not is_own_index(self.idx):
             raise AssertionError(
-                f"Invalid device id {self.idx}: this process has one device, hpu:0 (HLS_MODULE_ID is "
-                f"{os.environ.get('HLS_MODULE_ID', 'not set')})"
+                f"Invalid device id {self.idx}: this process has one device, {DEVICE_TYPE}:0 "
+                f"(HLS_MODULE_ID is {os.environ.get('HLS_MODULE_ID', 'not set')})"
             )
 
     def __enter__(self) -> device:

@@ -7,6 +7,7 @@ import threading
 from types import ModuleType
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.events import EventDispatcher, EventId
 from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
@@ -48,8 +49,9 @@ def _lazy_init() -> None:
         return
     if _C.is_in_bad_fork():
         raise RuntimeError(
-            "Cannot re-initialize the hpu device in a forked subprocess, which cannot use the device memory "
-            "of its parent. Start the process with the 'spawn' or 'forkserver' method of multiprocessing."
+            f"Cannot re-initialize the {DEVICE_TYPE} device in a forked subprocess, which cannot use the "
+            "device memory of its parent. Start the process with the 'spawn' or 'forkserver' method of "
+            "multiprocessing."
         )
     with _lock:
         if _ready:
@@ -65,7 +67,7 @@ def _lazy_init() -> None:
 
 
 def _make_hpu_checkpoint_default(checkpoint: ModuleType) -> None:
-    checkpoint.DefaultDeviceType.set_device_type("hpu")
+    checkpoint.DefaultDeviceType.set_device_type(DEVICE_TYPE)
 
 
 def _replace_lock_after_fork() -> None:

@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings.visible_modules import own_module
 
 from ._utils import _get_device_index
@@ -126,7 +127,7 @@ def memory_summary(device: Any = None) -> str:
     digits = max(len(f"{value:,}") for _, value in rows)
     lines = [f"{name:<{width}}  {value:>{digits},}" for name, value in rows]
     rule = "-" * len(lines[0])
-    return "\n".join([rule, "Memory of hpu:0 (sizes in bytes)", rule, *lines, rule])
+    return "\n".join([rule, f"Memory of {DEVICE_TYPE}:0 (sizes in bytes)", rule, *lines, rule])
 
 
 def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
@@ -167,4 +168,4 @@ def _get_hlml_shared_object_name() -> str:
 def _check_device(device: Any) -> None:
     index = _get_device_index(device, optional=True)
     if index != 0:
-        raise AssertionError(f"Invalid device id {index}: this process has one device, hpu:0")
+        raise AssertionError(f"Invalid device id {index}: this process has one device, {DEVICE_TYPE}:0")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings.visible_modules import is_own_index
 
 import torch
@@ -62,7 +63,7 @@ def initial_seed() -> int:
     return _generator().initial_seed()
 
 
-def get_rng_state(device: Any = "hpu") -> torch.Tensor:
+def get_rng_state(device: Any = DEVICE_TYPE) -> torch.Tensor:
     """Return the state of the generator, a uint8 CPU tensor in the format of the CPU generator.
 
     Inside ``set_rng_ctx("philox")`` the state has 16 bytes: the seed and an offset, 8 bytes each.
@@ -76,7 +77,7 @@ def get_rng_state(device: Any = "hpu") -> torch.Tensor:
     return generator.get_state()
 
 
-def set_rng_state(new_state: torch.Tensor, device: Any = "hpu") -> None:
+def set_rng_state(new_state: torch.Tensor, device: Any = DEVICE_TYPE) -> None:
     """Set the generator to a state that `get_rng_state` returned in the same context.
 
     Args:
@@ -146,7 +147,9 @@ def _checked_context(ctx: str) -> str:
 def _generator(device: Any = None) -> torch.Generator:
     index = _get_device_index(device, optional=True)
     if not is_own_index(index):
-        raise RuntimeError(f"device {index} has no generator in this process. Use hpu:0, its only device.")
+        raise RuntimeError(
+            f"device {index} has no generator in this process. Use {DEVICE_TYPE}:0, its only device."
+        )
     if _C.is_in_bad_fork():
         _lazy_init()
     return default_generators[index if index < len(default_generators) else 0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 
 from ._utils import _get_device_index
@@ -37,10 +39,10 @@ class Event(torch.Event):
         _get_device_index(device, optional=True)
         _lazy_init()
         options = {"enable_timing": enable_timing, "blocking": blocking, "interprocess": interprocess}
-        self = super().__new__(cls, device="hpu", **options)
+        self = super().__new__(cls, device=DEVICE_TYPE, **options)
         # torch measures time only between events of exactly its own class, so this event contains a
         # torch.Event.
-        self._clock = torch.Event(device="hpu", enable_timing=True) if enable_timing else None
+        self._clock = torch.Event(device=DEVICE_TYPE, enable_timing=True) if enable_timing else None
         return self
 
     def record(self, stream: torch.Stream | None = None) -> None:
@@ -57,9 +59,10 @@ class Event(torch.Event):
                 devices.
             ValueError: an event was created without ``enable_timing=True``.
         """
-        if end_event.device.type != "hpu":
+        if end_event.device.type != DEVICE_TYPE:
             raise RuntimeError(
-                f"events on hpu and on {end_event.device} do not share a clock. Use two events of one device."
+                f"events on {DEVICE_TYPE} and on {end_event.device} do not share a clock. Use two events of "
+                "one device."
             )
         if not (self.event_id and end_event.event_id):
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
@@ -107,7 +110,7 @@ class Stream(torch.Stream):
             stream_id = stream_ptr
         if stream_id is None:
             index = _get_device_index(device, optional=True)
-            return super().__new__(cls, device=torch.device("hpu", index), priority=0)
+            return super().__new__(cls, device=torch.device(DEVICE_TYPE, index), priority=0)
         return super().__new__(
             cls,
             stream_id=stream_id,
@@ -145,4 +148,4 @@ class Stream(torch.Stream):
         self.wait_event(stream.record_event())
 
     def __repr__(self) -> str:
-        return f"torch.hpu.Stream(device={self.device}, stream_id={self.stream_id})"
+        return f"torch.{DEVICE_TYPE}.Stream(device={self.device}, stream_id={self.stream_id})"

@@ -12,13 +12,19 @@ from pathlib import Path
 _BINARIES = ("torch/include/", "torch/lib/")
 
 
-def key(version: str, cxx11_abi: bool, fork: bool) -> str:
+#: The dispatch keys for which the core can be built, and the device type of each.
+DEVICE_TYPES = {"HPU": "hpu", "PrivateUse1": "refdev"}
+
+
+def key(version: str, cxx11_abi: bool, fork: bool, dispatch_key: str = "HPU") -> str:
     """Return the folder name of the core for a torch build, for example ``torch2_13_abi1_fork``.
 
-    The name is also a valid Python identifier.
+    The name is also a valid Python identifier. ``dispatch_key`` is a key of :data:`DEVICE_TYPES`.
     """
     major, minor = version.partition("+")[0].split(".")[:2]
-    return f"torch{major}_{minor}_abi{int(cxx11_abi)}_{'fork' if fork else 'public'}"
+    kind = "fork" if fork else "public"
+    suffix = "" if dispatch_key == "HPU" else f"_{dispatch_key.lower()}"
+    return f"torch{major}_{minor}_abi{int(cxx11_abi)}_{kind}{suffix}"
 
 
 def binaries(torch_file: str, version: str) -> str | None:

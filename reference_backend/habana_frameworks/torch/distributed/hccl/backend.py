@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings.environment import read_variable
 
 import torch.distributed as dist
@@ -84,4 +85,4 @@ def _apply_environment_flags() -> None:
 @functools.cache
 def register() -> None:
     """Register ``backend="hccl"`` with `torch.distributed`, as the backend for hpu."""
-    dist.Backend.register_backend(NAME, create_backend, extended_api=True, devices=["hpu"])
+    dist.Backend.register_backend(NAME, create_backend, extended_api=True, devices=[DEVICE_TYPE])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, DISPATCH_KEY
+
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
@@ -60,7 +62,7 @@ def _backend(comm_id: int) -> Any:
             "returned."
         )
     group = c10d._resolve_process_group(_groups[comm_id])  # type: ignore[arg-type]
-    return group._get_backend(torch.device("hpu"))
+    return group._get_backend(torch.device(DEVICE_TYPE))
 
 
 def _reduce_op(number: int) -> Any:
@@ -152,7 +154,7 @@ def register() -> None:
     for schema in _SCHEMAS.splitlines():
         name = schema.partition("(")[0]
         library.define(schema)
-        library.impl(name, _KERNELS[name], "HPU")
+        library.impl(name, _KERNELS[name], DISPATCH_KEY)
         library.impl(name, _meta_kernel(name), "Meta")
 
 

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Node
@@ -175,7 +177,7 @@ class StaticRecipes:
 
 
 def _is_device_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "hpu"
+    return isinstance(value, torch.Tensor) and value.device.type == DEVICE_TYPE
 
 
 def _is_cpu_tensor(value: Any) -> bool:
@@ -242,9 +244,9 @@ def _on_cpu(module: GraphModule) -> GraphModule:
 
 
 def _cpu_for_hpu_device(leaf: Any) -> Any:
-    if isinstance(leaf, torch.device) and leaf.type == "hpu":
+    if isinstance(leaf, torch.device) and leaf.type == DEVICE_TYPE:
         return _CPU
-    return "cpu" if isinstance(leaf, str) and leaf.split(":")[0] == "hpu" else leaf
+    return "cpu" if isinstance(leaf, str) and leaf.split(":")[0] == DEVICE_TYPE else leaf
 
 
 def _like_on_cpu(value: Any, fake_mode: Any) -> Any:

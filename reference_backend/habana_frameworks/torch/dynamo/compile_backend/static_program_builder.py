@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
 import torch
 from torch._ops import OpOverload
@@ -312,7 +313,7 @@ def _tensor_number(value: Any) -> int:
 
 
 def _is_static(value: torch.Tensor) -> bool:
-    if value.device.type != "hpu" or value.layout != torch.strided:
+    if value.device.type != DEVICE_TYPE or value.layout != torch.strided:
         return False
     return all(type(size) is int for size in (*value.shape, *value.stride()))
 

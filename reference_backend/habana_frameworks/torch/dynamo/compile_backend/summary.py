@@ -8,6 +8,7 @@ import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
@@ -124,4 +125,4 @@ def _graph_summary(ctx: OptimizerContext) -> GraphSummary:
 
 
 def _is_on_hpu(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "hpu"
+    return tensor.device.type == DEVICE_TYPE

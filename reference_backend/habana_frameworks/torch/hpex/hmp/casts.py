@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -125,7 +127,7 @@ def _is_cast(leaf: Any) -> bool:
     return (
         isinstance(leaf, torch.Tensor)
         and leaf.dtype in (torch.float32, torch.bfloat16)
-        and leaf.device.type == "hpu"
+        and leaf.device.type == DEVICE_TYPE
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from habana_frameworks.torch.core.step_closure import _mark_step_if_lazy
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
 import torch
 
@@ -20,7 +21,7 @@ class FusedClipNorm:
             max_norm: maximum norm.
         """
         parameter_list = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        device = parameter_list[0].device if parameter_list else torch.device("hpu")
+        device = parameter_list[0].device if parameter_list else torch.device(DEVICE_TYPE)
         self.max_norm = float(max_norm)
         self.max_norm_t = torch.tensor(self.max_norm, device=device)
         self.norm_type = 2.0

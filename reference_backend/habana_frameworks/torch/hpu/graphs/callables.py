@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -65,7 +67,7 @@ def make_graphed_callables(
                 f"sample_args must contain only tensors, but contain a {type(argument).__name__}. Remove "
                 "other arguments from the signature."
             )
-            assert argument.device.type == "hpu", (
+            assert argument.device.type == DEVICE_TYPE, (
                 f"sample_args must be on hpu, but one is on {argument.device}, whose values would be "
                 "constants of the graph. Move it with .to('hpu')."
             )

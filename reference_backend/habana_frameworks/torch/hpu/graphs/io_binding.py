@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.fusion.policy import RunCounter
 
 import torch
@@ -265,7 +266,7 @@ def _has_captured_aliasing(
 
 
 def _is_on_device(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "hpu"
+    return tensor.device.type == DEVICE_TYPE
 
 
 def _storage_id(tensor: torch.Tensor) -> int:

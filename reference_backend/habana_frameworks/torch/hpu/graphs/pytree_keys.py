@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 
 Leaf = Callable[[Any], Any]
@@ -168,8 +170,8 @@ def input_key(value: Any) -> tuple[Hashable, ...]:
         Uncacheable: a leaf may contain tensors, or is a CPU tensor with more than one element.
     """
     parts: list[Hashable] = [
-        torch.is_autocast_enabled("hpu"),
-        torch.get_autocast_dtype("hpu"),
+        torch.is_autocast_enabled(DEVICE_TYPE),
+        torch.get_autocast_dtype(DEVICE_TYPE),
         torch.is_inference_mode_enabled(),
     ]
     storages: dict[int, tuple[int, int | torch.SymInt]] = {}
@@ -224,7 +226,7 @@ def _add_structure(value: Any, parts: list[Hashable]) -> None:
 
 
 def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int | torch.SymInt]]) -> Hashable:
-    if tensor.device.type != "hpu":
+    if tensor.device.type != DEVICE_TYPE:
         if tensor.numel() != 1:
             raise Uncacheable(
                 f"a tensor of shape {tuple(tensor.shape)} on {tensor.device}, whose values would be "

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Hashable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings.mode import is_lazy
 
 import torch
@@ -95,7 +96,7 @@ class _TracedGraphs:
         own = [*self._traced.parameters(), *self._traced.buffers()]
         inputs = tensors_of((args, kwargs))
         return (
-            any(tensor.device.type != "hpu" for tensor in own)
+            any(tensor.device.type != DEVICE_TYPE for tensor in own)
             or any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in inputs)
             or (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*inputs, *own)))
             or forward_ad._current_level >= 0

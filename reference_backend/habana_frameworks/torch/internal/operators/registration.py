@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, DISPATCH_KEY
+
 import torch
 
 from ..settings import mode
@@ -79,7 +81,7 @@ def register() -> None:
     for operator in chosen.values():
         library.define(operator.schema)
         if operator.is_opaque:
-            library.impl(operator.name, _kernel(operator), "HPU")
+            library.impl(operator.name, _kernel(operator), DISPATCH_KEY)
             library.impl(operator.name, _kernel(operator, "meta"), "Meta")
             if operator.name in _DIFFERENTIABLE:
                 torch.library.register_autograd(
@@ -120,7 +122,7 @@ def _reject_cpu_tensors(operator: Operator, args: Iterable[Any]) -> None:
             if value.is_cpu and value.dim() and not mode.is_lazy():
                 raise RuntimeError(
                     f"hpu::{operator.name} takes device tensors, but one of shape {list(value.shape)} "
-                    "is on the CPU. Move it with .to('hpu')."
+                    f"is on the CPU. Move it with .to('{DEVICE_TYPE}')."
                 )
         elif isinstance(value, (list, tuple)):
             _reject_cpu_tensors(operator, value)

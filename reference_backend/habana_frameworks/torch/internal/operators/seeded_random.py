@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 
 _WORD = 0xFFFFFFFF
@@ -134,7 +136,7 @@ def custom_bernoulli_Size(
     device: torch.device | None = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
     """Return 1 with the probability ``p``, otherwise 0, with the device's generator."""
-    drawn = torch.rand(list(size), device=device or torch.device("hpu"))
+    drawn = torch.rand(list(size), device=device or torch.device(DEVICE_TYPE))
     return (drawn < p).to(dtype or torch.get_default_dtype())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import device_module
+
 import torch
 
 from .wrap_function import replace_function
@@ -25,7 +27,7 @@ def take_snapshots_of_hpu() -> None:
 
 def _wrap_snapshot(original: Callable[..., Any]) -> Callable[..., Any]:
     def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> Any:
-        snapshot = torch.hpu.memory._snapshot  # type: ignore[attr-defined]
+        snapshot = device_module().memory._snapshot
         return snapshot(device, augment_with_fx_traces=augment_with_fx_traces)
 
     return _snapshot
@@ -33,7 +35,7 @@ def _wrap_snapshot(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_device_count(original: Callable[[], int]) -> Callable[[], int]:
     def device_count() -> int:
-        count: int = torch.hpu.device_count()  # type: ignore[attr-defined]
+        count: int = device_module().device_count()
         return count
 
     return device_count

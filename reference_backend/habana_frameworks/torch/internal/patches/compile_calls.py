@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -55,11 +57,11 @@ def _uses_hpu(model: Any, example_inputs: Any) -> bool:
     tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
     if isinstance(model, torch.nn.Module):
         tensors += [*model.parameters(), *model.buffers()]
-    if any(tensor.device.type == "hpu" for tensor in tensors):
+    if any(tensor.device.type == DEVICE_TYPE for tensor in tensors):
         return True
     nodes = model.graph.nodes if isinstance(model, torch.fx.GraphModule) else ()
     values = tree_leaves([node.meta.get("example_value", node.meta.get("val")) for node in nodes])
-    return any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in values)
+    return any(isinstance(value, torch.Tensor) and value.device.type == DEVICE_TYPE for value in values)
 
 
 def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.utils import _pytree as pytree
 
@@ -54,7 +56,7 @@ def _wrap_fake_implementation(original: Callable[..., Any]) -> Callable[..., Any
     @functools.wraps(original)
     def implementation(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        if any(tensor.device.type != "hpu" for tensor in tensors):
+        if any(tensor.device.type != DEVICE_TYPE for tensor in tensors):
             if original is _run_operator:
                 return NotImplemented
             return original(fake_mode, operator, *args, **kwargs)
@@ -62,7 +64,7 @@ def _wrap_fake_implementation(original: Callable[..., Any]) -> Callable[..., Any
             args, kwargs = pytree.tree_map_only(torch.Tensor, _make_empty_copier("cpu"), (args, kwargs))
         result = original(fake_mode, operator, *args, **kwargs)
         with fake_mode:
-            return pytree.tree_map_only(torch.Tensor, _make_empty_copier("hpu:0"), result)
+            return pytree.tree_map_only(torch.Tensor, _make_empty_copier(f"{DEVICE_TYPE}:0"), result)
 
     return implementation
 

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 from .fake_shapes import use_cpu_metadata
 from .import_hooks import when_imported
 from .wrap_function import replace_function
@@ -34,6 +36,6 @@ def _patch_contiguity_rule(module: ModuleType) -> None:
 
 def _wrap_is_noncontiguous_supported(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
     def is_noncontiguous_supported(device: Any) -> bool:
-        return (device is not None and device.type == "hpu") or original(device)
+        return (device is not None and device.type == DEVICE_TYPE) or original(device)
 
     return is_noncontiguous_supported

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 from .import_hooks import when_imported
 from .wrap_function import replace_function
 
@@ -30,7 +32,7 @@ def _wrap_gradient_divide_factors(original: Callable[..., Any]) -> Callable[...,
 
     def get_gradient_divide_factors(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
-        if bound.arguments.get("device_type") == "hpu" and _BY_SUM in signature.parameters:
+        if bound.arguments.get("device_type") == DEVICE_TYPE and _BY_SUM in signature.parameters:
             bound.arguments[_BY_SUM] = True
         return original(*bound.args, **bound.kwargs)
 

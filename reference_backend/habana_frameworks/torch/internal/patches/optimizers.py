@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 from .wrap_function import replace_function
 
 
@@ -21,6 +23,6 @@ def allow_foreach() -> None:
 def _wrap_supported_devices(original: Callable[[], list[str]]) -> Callable[[], list[str]]:
     def supported_devices() -> list[str]:
         devices = original()
-        return devices if "hpu" in devices else [*devices, "hpu"]
+        return devices if DEVICE_TYPE in devices else [*devices, DEVICE_TYPE]
 
     return supported_devices

@@ -8,6 +8,8 @@ from multiprocessing.reduction import ForkingPickler
 from types import FrameType
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.multiprocessing import reductions
 
@@ -34,7 +36,7 @@ def refuse_transfers() -> None:
 
 def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def reduce(value: Any) -> Any:
-        if value.device.type != "hpu":
+        if value.device.type != DEVICE_TYPE:
             return original(value)
         if _feeds_queue_without_error_handler():
             return _raise_in_receiver, ()

@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, device_module
+
 import torch
 from torch._C._autograd import DeviceType
 from torch.autograd import profiler, profiler_util
@@ -38,7 +40,7 @@ def attribute_device_rows() -> None:
 def _wrap_parse_kineto_results(original: Callable[..., Any]) -> Callable[..., Any]:
     def _parse_kineto_results(self: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
         events = original(self, result, *args, **kwargs)
-        if self.use_device == "hpu":
+        if self.use_device == DEVICE_TYPE:
             _add_kernels(events, result)
             _add_memory(events, result)
         return events
@@ -99,7 +101,7 @@ def _wrap_build_table(original: Callable[..., str]) -> Callable[..., str]:
 def _wrap_start_trace(original: Callable[..., None]) -> Callable[..., None]:
     def _start_trace(self: Any) -> None:
         if self.profile_memory and not getattr(self, "_counted_by_hpu", False):
-            torch.hpu.memory._count_profilers(1)  # type: ignore[attr-defined]
+            device_module().memory._count_profilers(1)
             self._counted_by_hpu = True
         original(self)
 
@@ -112,7 +114,7 @@ def _wrap_exit(original: Callable[..., bool]) -> Callable[..., bool]:
             return original(self, *args)
         finally:
             if getattr(self, "_counted_by_hpu", False):
-                torch.hpu.memory._count_profilers(-1)  # type: ignore[attr-defined]
+                device_module().memory._count_profilers(-1)
                 self._counted_by_hpu = False
 
     return __exit__
@@ -122,7 +124,7 @@ def _wrap_autograd_profile_init(original: Callable[..., None]) -> Callable[..., 
     def init(
         self: Any, *args: Any, use_device: str | None = None, use_cpu: bool = True, **kwargs: Any
     ) -> None:
-        if use_device == "hpu" and os.environ.get("HABANA_PROFILE") == "0":
+        if use_device == DEVICE_TYPE and os.environ.get("HABANA_PROFILE") == "0":
             if not use_cpu:
                 raise RuntimeError(
                     "HABANA_PROFILE=0 disables the profile of hpu. Unset the variable, or profile the CPU as "
@@ -130,7 +132,7 @@ def _wrap_autograd_profile_init(original: Callable[..., None]) -> Callable[..., 
                 )
             _log.error("HABANA_PROFILE=0 disables the profile of the hpu device; only the host is recorded")
             use_device = None
-        if use_device == "hpu" and not args:
+        if use_device == DEVICE_TYPE and not args:
             kwargs["use_kineto"] = (
                 True  # the only collector that supports the device; it is not torch's default
             )

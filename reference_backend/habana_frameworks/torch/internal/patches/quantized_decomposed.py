@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DISPATCH_KEY
+
 import torch
 
 from .import_hooks import when_imported
@@ -46,10 +48,10 @@ def _register(module: ModuleType) -> None:
             _wrap_quantize_per_channel(original)
             if "channel" in name
             else _wrap_quantize_per_tensor(original),
-            "HPU",
+            DISPATCH_KEY,
         )
     _library.impl(
-        "dequantize_per_channel", _wrap_dequantize_per_channel(module.dequantize_per_channel), "HPU"
+        "dequantize_per_channel", _wrap_dequantize_per_channel(module.dequantize_per_channel), DISPATCH_KEY
     )
 
 

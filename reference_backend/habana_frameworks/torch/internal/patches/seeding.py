@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, device_module
+
 import torch
 
 from .wrap_function import replace_function
@@ -30,8 +32,8 @@ def _wrap_seed_custom_device(original: Callable[[int], None]) -> Callable[[int],
     def seed_custom_device(seed: int) -> None:
         original(seed)
         # Workers of a data loader also seed torch, but they cannot use the device.
-        if not torch.hpu._is_in_bad_fork():  # type: ignore[attr-defined]
-            torch.hpu.manual_seed_all(seed)  # type: ignore[attr-defined]
+        if not device_module()._is_in_bad_fork():
+            device_module().manual_seed_all(seed)
 
     return seed_custom_device
 
@@ -44,11 +46,11 @@ def _wrap_fork_rng(
         enabled: bool = True,
         _caller: str = "fork_rng",
         _devices_kw: str = "devices",
-        device_type: str | None = "hpu",
+        device_type: str | None = DEVICE_TYPE,
     ) -> AbstractContextManager[None]:
-        device_type = device_type or "hpu"
-        if devices is None and device_type == "hpu":
-            devices = [] if torch.hpu._is_in_bad_fork() else [0]  # type: ignore[attr-defined]
+        device_type = device_type or DEVICE_TYPE
+        if devices is None and device_type == DEVICE_TYPE:
+            devices = [] if device_module()._is_in_bad_fork() else [0]
         return original(devices, enabled, _caller, _devices_kw, device_type)
 
     return fork_rng

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import device_module
+
 import torch
 
 from .wrap_function import replace_function
@@ -29,8 +31,8 @@ def finish_work_before_changes() -> None:
 
 def _wrap_to_finish_work_first(original: Callable[..., None]) -> Callable[..., None]:
     def change(*arguments: Any, **named: Any) -> None:
-        if not torch.hpu._is_in_bad_fork():  # type: ignore[attr-defined]
-            torch.hpu._finish_work()  # type: ignore[attr-defined]
+        if not device_module()._is_in_bad_fork():
+            device_module()._finish_work()
         original(*arguments, **named)
 
     return change

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 
 from .wrap_function import replace_function
@@ -22,7 +24,7 @@ def swap_bytes_on_the_host() -> None:
 
 def _wrap_tensor_new(original: Callable[..., Any]) -> Callable[..., Any]:
     def new(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if self.layout == torch.sparse_coo and self.device.type == "hpu" and args:
+        if self.layout == torch.sparse_coo and self.device.type == DEVICE_TYPE and args:
             return torch.sparse_coo_tensor(*args, dtype=self.dtype, device=self.device)
         created: torch.Tensor = original(self, *args, **kwargs)
         return created
@@ -32,7 +34,7 @@ def _wrap_tensor_new(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_byteswap(original: Callable[..., Any]) -> Callable[..., Any]:
     def byteswap(self: torch.UntypedStorage, dtype: torch.dtype) -> None:
-        if self.device.type != "hpu":
+        if self.device.type != DEVICE_TYPE:
             original(self, dtype)
             return
         host = self.cpu()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, device_module
+
 import torch
 from torch.jit._trace import TopLevelTracedModule
 from torch.utils._pytree import tree_leaves
@@ -22,7 +24,7 @@ def _wrap_trace(original: Callable[..., Any]) -> Callable[..., Any]:
         traced = original(func, example_inputs, *args, **kwargs)
         examples = (example_inputs, kwargs.get("example_kwarg_inputs"))
         if isinstance(traced, TopLevelTracedModule) and _is_on_hpu(traced, examples):
-            torch.hpu.graphs.run_traced_as_graph(traced)  # type: ignore[attr-defined]
+            device_module().graphs.run_traced_as_graph(traced)
         return traced
 
     return trace
@@ -30,4 +32,4 @@ def _wrap_trace(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_on_hpu(module: torch.nn.Module, example_inputs: Any) -> bool:
     values = [*module.parameters(), *module.buffers(), *tree_leaves(example_inputs)]
-    return any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in values)
+    return any(isinstance(value, torch.Tensor) and value.device.type == DEVICE_TYPE for value in values)

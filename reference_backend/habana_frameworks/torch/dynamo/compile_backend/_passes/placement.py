@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.fx import Node
 
@@ -54,7 +56,7 @@ def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> boo
     results = list(tensors_in(value_of(node)))
     sources = [t for n in node.all_input_nodes if n not in constants for t in tensors_in(value_of(n))]
     for tensor in (*results, *sources):
-        if tensor.device.type == "hpu":
+        if tensor.device.type == DEVICE_TYPE:
             continue
         if tensor.device.type != "cpu" or not ctx.fused:
             return False

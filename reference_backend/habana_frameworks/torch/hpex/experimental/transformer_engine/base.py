@@ -7,6 +7,8 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 
 from .cpp_extensions import cast_to_fp8
@@ -23,9 +25,9 @@ class Fp8Module(torch.nn.Module):
 
     def __init__(self, device: torch.device | str | None = None) -> None:
         super().__init__()
-        target_device = torch.device(device or "hpu")
+        target_device = torch.device(device or DEVICE_TYPE)
         if target_device.type == "meta":
-            target_device = torch.device("hpu")
+            target_device = torch.device(DEVICE_TYPE)
         with torch.inference_mode(
             False
         ):  # training must be able to write to scales that were created under inference mode

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
@@ -140,8 +142,8 @@ class Linear(Fp8Module):
             )
         if not FP8GlobalStateManager.is_fp8_enabled():
             return functional.linear(inp, weight, bias)
-        if torch.is_autocast_enabled("hpu"):
-            inp = inp.to(torch.get_autocast_dtype("hpu"))
+        if torch.is_autocast_enabled(DEVICE_TYPE):
+            inp = inp.to(torch.get_autocast_dtype(DEVICE_TYPE))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
         x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), weight)
         result: torch.Tensor = _Fp8Linear.apply(inp, weight, bias, x, w, back, self, recipe, group)  # type: ignore[no-untyped-call]

@@ -1,0 +1,54 @@
+"""Find the compiled cores, and the dispatch key of the core of this process."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from types import ModuleType
+
+from . import torch_build
+
+#: The package that contains the cores.
+PACKAGE = "habana_frameworks.torch"
+
+
+def build_infos(package: str) -> dict[str, ModuleType]:
+    """Return the ``_build_info`` of each existing core, by the package that contains the core."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_builds")
+    keys = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    packages = [package, *(f"{package}._builds.{key}" for key in keys if key.isidentifier())]
+    infos = {core_package: _build_info(core_package) for core_package in packages}
+    return {core_package: info for core_package, info in infos.items() if info is not None}
+
+
+def key_of(info: ModuleType) -> str:
+    """Return the dispatch key of a core by its ``_build_info``."""
+    return str(getattr(info, "KEY", "HPU"))
+
+
+@functools.cache
+def dispatch_key() -> str:
+    """Return the dispatch key of the core of this process: ``HPU`` or ``PrivateUse1``.
+
+    ``HPU_REFERENCE_KEY`` selects it. By default it is HPU, or PrivateUse1 if no core for HPU exists.
+
+    Raises:
+        ImportError: ``HPU_REFERENCE_KEY`` is not a key.
+    """
+    requested = os.environ.get("HPU_REFERENCE_KEY", "")
+    if requested and requested not in torch_build.DEVICE_TYPES:
+        raise ImportError(
+            f"HPU_REFERENCE_KEY={requested!r} is not a dispatch key of this device. Use "
+            f"{' or '.join(torch_build.DEVICE_TYPES)}, or unset it."
+        )
+    keys = {key_of(info) for info in build_infos(PACKAGE).values()}
+    return requested or ("PrivateUse1" if keys == {"PrivateUse1"} else "HPU")
+
+
+def _build_info(package: str) -> ModuleType | None:
+    """Return the module ``_build_info``, which describes the build of a core, or None if no core exists."""
+    try:
+        return importlib.import_module(f"{package}._build_info")
+    except ModuleNotFoundError:
+        return None
