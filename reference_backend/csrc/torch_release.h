@@ -10,6 +10,8 @@
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
+#include "device_key.h"
+
 #define HPU_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
 
@@ -59,10 +61,14 @@ struct HostStatistics {
 #define REGISTER_HOST_ALLOCATOR(device, allocator)
 #endif
 
-// Registers the kernel that chooses an attention implementation. Releases without this registration use the
-// math implementation.
-#ifndef REGISTER_HPU_DISPATCH
-#define REGISTER_HPU_DISPATCH(stub, kernel)
+// Registers a function in one of torch's tables by device. In releases without such a table for HPU, torch
+// uses other implementations. Include the header of the table before this header.
+#if DEVICE_KEY_IS_PRIVATEUSE1
+#define REGISTER_DEVICE_DISPATCH(table, function) REGISTER_PRIVATEUSE1_DISPATCH(table, function)
+#elif defined(REGISTER_HPU_DISPATCH)
+#define REGISTER_DEVICE_DISPATCH(table, function) REGISTER_HPU_DISPATCH(table, function)
+#else
+#define REGISTER_DEVICE_DISPATCH(table, function)
 #endif
 
 // The error that becomes Python's SyntaxError. Older releases do not have the class.

@@ -194,5 +194,5 @@ TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
 }  // namespace hpu_reference::dispatch
 
 namespace at::native {
-REGISTER_HPU_DISPATCH(_fused_sdp_choice_stub, &hpu_reference::dispatch::fused_sdp_choice)
+REGISTER_DEVICE_DISPATCH(_fused_sdp_choice_stub, &hpu_reference::dispatch::fused_sdp_choice)
 }  // namespace at::native
