@@ -44,10 +44,12 @@ TARGET = "hpu-reference"
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
 #: The reference device with the dispatch key PrivateUse1. It is another target, so it has its own report.
 PRIVATEUSE1_TARGET = "refdev"
-#: The level of ``nox -s conformance`` if its arguments select neither a level nor results.
+#: The level of ``nox -s conformance`` without ``--level`` and without the arguments of `SELECTING`.
 DEFAULT_LEVEL = "core"
 #: The time of a run at level full, divided by the time at level core, as measured on two cores.
-FULL_BY_CORE = 4
+FULL_TO_CORE_TIME_RATIO = 4
+#: Arguments of ``conformance run`` that select results.
+SELECTING = ("-k", "--resume", "--rerun-failed")
 #: Arguments of pytest for all tests. All tests of a file run in one worker and share their fixtures.
 TESTS = (
     *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
@@ -117,13 +119,16 @@ def conformance(session: nox.Session) -> None:
     if options.target != TARGET:
         device.run("conformance", "run", *session.posargs, "--output", options.output)
         return
-    if options.mode is None:
+    is_whole_level = options.mode is None and not any(
+        argument.startswith(SELECTING) for argument in arguments
+    )
+    if is_whole_level:
         build_privateuse1_core(device)
     legs = legs_of(session, device, options.mode)
     environments = {"device": device}
     if any(name == "fork" for name, _ in legs):
         environments["fork"] = prepare_fork(device)
-    has_default_level = not {"--level", "-k"} & {argument.partition("=")[0] for argument in arguments}
+    has_default_level = not any(argument.startswith(("--level", *SELECTING)) for argument in arguments)
     suite = ["python", "-m", "conformance", "run", *arguments]
     suite += ["--level", DEFAULT_LEVEL] if has_default_level else []
     start = time.monotonic()
@@ -132,12 +137,15 @@ def conformance(session: nox.Session) -> None:
         environments[legs[0][0]].run(*suite, "--target", TARGET, "--mode", modes, "-o", options.output)
         return
     output = Path(options.output)
-    run_legs(session, environments, legs, [*suite, "--target", TARGET], output)
-    if options.mode is None:
-        folder = str(output / PRIVATEUSE1_TARGET)
-        device.run(*suite, "--target", PRIVATEUSE1_TARGET, "--mode", "eager", "-o", folder)
-        if has_default_level:
-            minutes = FULL_BY_CORE * (time.monotonic() - start) / 60
+    try:
+        run_legs(session, environments, legs, [*suite, "--target", TARGET], output)
+    finally:
+        # A selection of results may be empty in eager mode, so only a run of a whole level includes this leg.
+        if is_whole_level:
+            folder = str(output / PRIVATEUSE1_TARGET)
+            device.run(*suite, "--target", PRIVATEUSE1_TARGET, "--mode", "eager", "-o", folder)
+        if is_whole_level and has_default_level:
+            minutes = FULL_TO_CORE_TIME_RATIO * (time.monotonic() - start) / 60
             session.log(
                 f"this was level {DEFAULT_LEVEL}; all results: nox -s conformance -- --level full "
                 f"(about {minutes:.0f} minutes here)"

@@ -50,7 +50,7 @@ torch_build = load(PACKAGE / "internal" / "torch_build.py")
 BINARIES = torch_build.binaries(torch.__file__, VERSION)
 ONE_OF_MANY = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
 #: The dispatch key of the core: HPU, or PrivateUse1.
-KEY = os.environ.get("HPU_REFERENCE_KEY", "HPU")
+KEY = os.environ.get("HPU_REFERENCE_KEY") or "HPU"
 if KEY not in torch_build.DEVICE_TYPES:
     raise SystemExit(f"HPU_REFERENCE_KEY={KEY!r} is not known. Use {' or '.join(torch_build.DEVICE_TYPES)}.")
 HAS_OWN_FOLDER = FORK or ONE_OF_MANY or KEY != "HPU"

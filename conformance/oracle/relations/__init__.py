@@ -18,6 +18,7 @@ from conformance.oracle.relations.unspecified import (
     saved_statistics,
     unspecified_indices,
     unspecified_outputs,
+    unspecified_values,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "saved_statistics",
     "unspecified_indices",
     "unspecified_outputs",
+    "unspecified_values",
 ]

@@ -4,7 +4,6 @@ results.
 
 from __future__ import annotations
 
-import math
 import re
 
 import torch
@@ -86,39 +85,51 @@ def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
         return frozenset({1})  # a buffer for the backward pass, which torch leaves empty on some devices
     if operator == "_ctc_loss":
         return frozenset() if _is_of_full_length(sample) else frozenset({1})
-    unspecified = frozenset({0}) if _normalises_two_elements_in_16_bits(operator, sample) else frozenset()
-    if operator in _SAVED_STATISTICS and not _is_in_training(sample):
-        unspecified |= {1, 2}
-    return unspecified
+    if operator in _SAVED_STATISTICS and not _is_true(sample, "training"):
+        return frozenset({1, 2})
+    return frozenset()
 
 
 #: Normalisations of a channel by its elements in all instances of a batch.
 _BATCH_NORMALISATIONS = re.compile(
     r"(nn\.functional\.|_?native_)?_?batch_norm(_legit|_with_update)?(_functional)?(\.|$)"
 )
+#: Elements of a pair are close if a rounded mean may change the normalised elements by more than 1 / 16.
+_CLOSE_UNITS = 16
 
 
-def _is_in_training(sample: Sample) -> bool:
-    """Return whether a normalisation uses the statistics of its input."""
-    # batch_norm has the keyword ``training``. The native operators have it as their first bool.
-    positional = next((value for value in sample.args if isinstance(value, bool)), True)
-    return bool(sample.kwargs.get("training", positional))
+def _is_true(sample: Sample, keyword: str, default: bool = True) -> bool:
+    """Return a bool argument of the call: the keyword, or the first positional bool."""
+    positional = next((value for value in sample.args if isinstance(value, bool)), default)
+    return bool(sample.kwargs.get(keyword, positional))
 
 
-def _normalises_two_elements_in_16_bits(operator: str, sample: Sample) -> bool:
-    """Return whether a batch_norm or instance_norm normalises two elements of 16 bits.
+def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
+    """Return the positions of the outputs of this call whose values are unspecified, but not their metadata.
 
-    The exact results are 1 and -1 for all pairs. A mean that is rounded to 16 bits can lie outside the
-    pair, so the computed results can be any numbers.
+    A batch_norm or instance_norm subtracts a mean, which it may round to the dtype of its input. If it
+    normalises two float16 or bfloat16 elements that are close to each other, the rounding decides the
+    results.
     """
     tensor = sample.input
     if not isinstance(tensor, torch.Tensor) or tensor.dtype not in (torch.float16, torch.bfloat16):
-        return False
-    count = math.prod(tensor.shape[2:])
+        return frozenset()
+    if tensor.dim() < 2:
+        return frozenset()
     if operator == "nn.functional.instance_norm":
-        return count == 2 and bool(sample.kwargs.get("use_input_stats", True))
-    over_batch = _BATCH_NORMALISATIONS.match(operator) is not None and tensor.dim() >= 2
-    return over_batch and tensor.shape[0] * count == 2 and _is_in_training(sample)
+        groups = tensor.flatten(2) if _is_true(sample, "use_input_stats") else tensor[..., :0]
+    elif _BATCH_NORMALISATIONS.match(operator):
+        # The function has the default False. The native operators have no default.
+        in_training = _is_true(sample, "training", default=False)
+        groups = tensor.transpose(0, 1).flatten(1) if in_training else tensor[..., :0]
+    else:
+        return frozenset()
+    if groups.shape[-1] != 2:
+        return frozenset()
+    pairs = groups.detach().to(torch.float64)
+    distances = (pairs[..., 0] - pairs[..., 1]).abs()
+    close = _CLOSE_UNITS * torch.finfo(tensor.dtype).eps * pairs.mean(-1).abs()
+    return frozenset({0}) if bool((distances < close).any()) else frozenset()
 
 
 def _is_of_full_length(sample: Sample) -> bool:

@@ -173,7 +173,8 @@ class _Comparison:
         The values come first: a call on the device between the checked call and the first read would hide a
         result that is written late.
         """
-        specified = [(n, *pair) for n, pair in enumerate(self.leaves) if n not in self.unspecified]
+        unspecified = self.unspecified | relations.unspecified_values(self.call.name, self.call.sample)
+        specified = [(n, *pair) for n, pair in enumerate(self.leaves) if n not in unspecified]
         if not self._specified_values_agree(specified):
             return False
         if not self.policy.bool_bytes:

@@ -27,6 +27,9 @@ constexpr int kDevice = 0;
 constexpr std::int64_t kBelowProcesses = 5'000'000;
 
 const char* const kName = DEVICE_NAME;
+// The kind of row that torch requests of a device with this key.
+constexpr ActivityType kActivity =
+    DEVICE_KEY_IS_PRIVATEUSE1 ? ActivityType::CONCURRENT_KERNEL : ActivityType::HPU_OP;
 
 std::string name_of_queue(int queue) {
   return queue == 0 ? "default stream" : "stream " + std::to_string(queue);
@@ -84,7 +87,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(begin, end, kName);
     for (const runtime::TraceRow& row : trace_.rows) {
-      buffer_->emplace_activity(buffer_->span, ActivityType::HPU_OP, row.name);
+      buffer_->emplace_activity(buffer_->span, kActivity, row.name);
       libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
       activity.startTime = row.start;
       activity.endTime = row.end;
@@ -104,7 +107,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       activity.log(logger);
     }
     if (trace_.dropped > 0) {
-      buffer_->emplace_activity(buffer_->span, ActivityType::HPU_OP, "dropped rows");
+      buffer_->emplace_activity(buffer_->span, kActivity, "dropped rows");
       libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
       activity.startTime = activity.endTime = trace_.rows.empty() ? end : trace_.rows.back().end;
       activity.device = kDevice;
@@ -152,7 +155,7 @@ class Profiler final : public libkineto::IActivityProfiler {
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& activities,
                                                                  const libkineto::Config&) override {
-    return activities.count(ActivityType::HPU_OP) != 0 ? std::make_unique<Session>() : nullptr;
+    return activities.count(kActivity) != 0 ? std::make_unique<Session>() : nullptr;
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(std::int64_t,
                                                                  std::int64_t,
@@ -163,7 +166,7 @@ class Profiler final : public libkineto::IActivityProfiler {
 
  private:
   const std::string name_ = kName;
-  const std::set<ActivityType> activities_ = {ActivityType::HPU_OP};
+  const std::set<ActivityType> activities_ = {kActivity};
 };
 
 }  // namespace

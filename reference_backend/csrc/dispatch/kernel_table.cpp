@@ -235,7 +235,7 @@ class NestedKernel final : public c10::OperatorKernel {
   }
 };
 
-bool has_nested_kernel_for_hpu_only(const c10::OperatorHandle& op, c10::DispatchKey device) {
+bool can_use_hpu_nested_kernel(const c10::OperatorHandle& op, c10::DispatchKey device) {
   return DEVICE_KEY_IS_PRIVATEUSE1 && device == c10::DispatchKey::NESTED_DEVICE_KEY &&
          op.hasKernelForDispatchKey(c10::DispatchKey::NestedTensorHPU);
 }
@@ -263,7 +263,7 @@ void register_host_kernels() {
       if (!has_host_kernel || op->hasKernelForDispatchKey(device)) {
         continue;
       }
-      if (has_nested_kernel_for_hpu_only(*op, device)) {
+      if (can_use_hpu_nested_kernel(*op, device)) {
         handles->push_back(dispatcher.registerImpl(
             operator_name,
             device,

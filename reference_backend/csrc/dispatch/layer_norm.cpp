@@ -15,7 +15,7 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-std::optional<at::Tensor> parameter(const at::Tensor& tensor, std::int64_t count) {
+std::optional<at::Tensor> flattened_or_none(const at::Tensor& tensor, std::int64_t count) {
   return tensor.defined() ? std::make_optional(tensor.reshape({count})) : std::nullopt;
 }
 
@@ -26,37 +26,40 @@ void write(at::Tensor* result, const at::Tensor& values) {
 }
 
 // In old releases, nothing calls these functions. Normalises `rows` rows of `count` elements.
-[[maybe_unused]] void normalise(const at::Tensor& input,
-                                const at::Tensor& weight,
-                                const at::Tensor& bias,
-                                std::int64_t rows,
-                                std::int64_t count,
-                                double eps,
-                                at::Tensor* output,
-                                at::Tensor* mean,
-                                at::Tensor* rstd) {
-  const auto [values, means, rstds] = at::native_layer_norm(
-      input.reshape({rows, count}), {count}, parameter(weight, count), parameter(bias, count), eps);
+[[maybe_unused]] void layer_norm_forward(const at::Tensor& input,
+                                         const at::Tensor& weight,
+                                         const at::Tensor& bias,
+                                         std::int64_t rows,
+                                         std::int64_t count,
+                                         double eps,
+                                         at::Tensor* output,
+                                         at::Tensor* mean,
+                                         at::Tensor* rstd) {
+  const auto [values, means, rstds] = at::native_layer_norm(input.reshape({rows, count}),
+                                                            {count},
+                                                            flattened_or_none(weight, count),
+                                                            flattened_or_none(bias, count),
+                                                            eps);
   write(output, values);
   write(mean, means);
   write(rstd, rstds);
 }
 
-[[maybe_unused]] void normalise_backward(const at::Tensor& grad,
-                                         const at::Tensor& input,
-                                         const at::Tensor& mean,
-                                         const at::Tensor& rstd,
-                                         const at::Tensor& weight,
-                                         std::int64_t rows,
-                                         std::int64_t count,
-                                         at::Tensor* grad_input,
-                                         at::Tensor* grad_weight,
-                                         at::Tensor* grad_bias) {
+[[maybe_unused]] void layer_norm_backward(const at::Tensor& grad,
+                                          const at::Tensor& input,
+                                          const at::Tensor& mean,
+                                          const at::Tensor& rstd,
+                                          const at::Tensor& weight,
+                                          std::int64_t rows,
+                                          std::int64_t count,
+                                          at::Tensor* grad_input,
+                                          at::Tensor* grad_weight,
+                                          at::Tensor* grad_bias) {
   const auto is_requested = [](const at::Tensor* result) { return result != nullptr && result->defined(); };
   const std::array<bool, 3> requested{
       is_requested(grad_input), is_requested(grad_weight), is_requested(grad_bias)};
   // The gradient of the bias does not depend on the bias. torch requires a bias to compute the gradient.
-  const auto scale = parameter(weight, count);
+  const auto scale = flattened_or_none(weight, count);
   const auto bias = requested[2] ? std::make_optional(input.new_zeros({count})) : std::nullopt;
   const auto [of_input, of_weight, of_bias] = at::native_layer_norm_backward(grad.reshape({rows, count}),
                                                                              input.reshape({rows, count}),
@@ -83,7 +86,7 @@ void write(at::Tensor* result, const at::Tensor& values) {
 
 namespace at::native {
 
-REGISTER_DEVICE_DISPATCH(LayerNormKernel, &hpu_reference::dispatch::normalise)
-REGISTER_DEVICE_DISPATCH(LayerNormBackwardKernel, &hpu_reference::dispatch::normalise_backward)
+REGISTER_DEVICE_DISPATCH(LayerNormKernel, &hpu_reference::dispatch::layer_norm_forward)
+REGISTER_DEVICE_DISPATCH(LayerNormBackwardKernel, &hpu_reference::dispatch::layer_norm_backward)
 
 }  // namespace at::native

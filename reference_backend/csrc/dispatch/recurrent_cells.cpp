@@ -76,20 +76,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const Optional
   const at::Tensor& forget = gates[1];
   const at::Tensor& cell = gates[2];
   const at::Tensor& output = gates[3];
-  const at::Tensor squashed = at::tanh(wide(cy));
-  const at::Tensor from_hy = has_value(grad_hy) ? wide(*grad_hy) : at::zeros_like(squashed);
-  at::Tensor of_cell = from_hy * output * tanh_slope(squashed);
+  const at::Tensor tanh_of_cy = at::tanh(wide(cy));
+  const at::Tensor from_hy = has_value(grad_hy) ? wide(*grad_hy) : at::zeros_like(tanh_of_cy);
+  at::Tensor grad_cell = from_hy * output * tanh_slope(tanh_of_cy);
   if (has_value(grad_cy)) {
-    of_cell = of_cell + wide(*grad_cy);
+    grad_cell = grad_cell + wide(*grad_cy);
   }
-  const at::Tensor grad_gates = at::cat({of_cell * cell * sigmoid_slope(input),
-                                         of_cell * wide(cx) * sigmoid_slope(forget),
-                                         of_cell * input * tanh_slope(cell),
-                                         from_hy * squashed * sigmoid_slope(output)},
+  const at::Tensor grad_gates = at::cat({grad_cell * cell * sigmoid_slope(input),
+                                         grad_cell * wide(cx) * sigmoid_slope(forget),
+                                         grad_cell * input * tanh_slope(cell),
+                                         from_hy * tanh_of_cy * sigmoid_slope(output)},
                                         1);
   const at::ScalarType type = workspace.scalar_type();
-  return {
-      grad_gates.to(type), (of_cell * forget).to(type), has_bias ? grad_gates.sum(0).to(type) : at::Tensor()};
+  return {grad_gates.to(type),
+          (grad_cell * forget).to(type),
+          has_bias ? grad_gates.sum(0).to(type) : at::Tensor()};
 }
 
 // The workspace holds the reset, update and new gates, the hidden state, and the hidden part of the new gate.

@@ -57,6 +57,26 @@ for module in (torch.nn.LSTM(3, 4), torch.nn.GRU(3, 4)):
     torch.testing.assert_close(on_device.cpu(), on_cpu)
     for name, p in module.named_parameters():
         torch.testing.assert_close(p.grad.cpu(), gradients[name])
+default = torch.refdev.default_stream()
+assert default.device.type == "refdev"
+default.wait_event(event)
+graph = torch.refdev.HPUGraph()
+static = torch.ones(3, device="refdev")
+with torch.refdev.graph(graph):
+    doubled = static * 2
+static.fill_(5)
+graph.replay()
+assert doubled.tolist() == [10.0] * 3
+with torch.refdev.device_of(static):
+    pass
+with torch.profiler.profile() as profile:
+    (torch.ones(64, 64, device="refdev") @ torch.ones(64, 64, device="refdev")).cpu()
+rows = [row for row in profile.events() if row.device_type.name == "REFDEV"]
+assert rows and sum(row.device_time_total for row in profile.key_averages()) > 0
+cell = torch.nn.LSTMCell(3, 4).refdev()
+inputs = torch.randn(2, 3, device="refdev")
+compiled = torch.compile(cell, backend="hpu_backend")
+torch.testing.assert_close(compiled(inputs)[0], cell(inputs)[0])
 try:
     torch.ones(2, device="refdev") + torch.ones(2, 3)[0, :2].reshape(2)
 except RuntimeError as error:
@@ -71,6 +91,13 @@ print("all right")
 def test_device_with_the_key_privateuse1(run_python):
     done = run_python(ON_REFDEV, HPU_REFERENCE_KEY="PrivateUse1")
     assert done.stdout.strip().endswith("all right"), done.stderr
+
+
+@needs_core
+def test_gpu_migration_is_refused(run_python):
+    variables = {"HPU_REFERENCE_KEY": "PrivateUse1", "PT_HPU_GPU_MIGRATION": "1"}
+    done = run_python("import habana_frameworks.torch", **variables)
+    assert "PT_HPU_GPU_MIGRATION=1 replaces cuda by hpu, but the device is refdev" in done.stderr
 
 
 def test_unknown_key_raises(run_python):

@@ -25,8 +25,8 @@ def _mark_params_as_const(model: torch.nn.Module, *, scales: bool = True, non_sc
     for name, tensor in _members(model):
         if tensor.device.type != DEVICE_TYPE:
             raise RuntimeError(
-                f"{name} is on {tensor.device} but only tensors on hpu can be marked as constant. "
-                "Move the model with .to('hpu') first."
+                f"{name} is on {tensor.device} but only tensors on {DEVICE_TYPE} can be marked as "
+                f"constant. Move the model with .to('{DEVICE_TYPE}') first."
             )
         if scales if _is_scale(name) else non_scales:
             setattr(tensor, _MARK, True)

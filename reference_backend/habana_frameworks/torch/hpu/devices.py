@@ -128,11 +128,11 @@ class device_of(device):
     """Context manager that selects the device of a tensor or storage if the device is hpu.
 
     Args:
-        obj: an object with the attribute ``is_hpu``.
+        obj: an object with the attribute ``device``.
     """
 
     def __init__(self, obj: Any) -> None:
-        super().__init__(obj.device if obj.is_hpu else None)
+        super().__init__(obj.device if obj.device.type == DEVICE_TYPE else None)
 
 
 def synchronize(device: Any = None) -> None:

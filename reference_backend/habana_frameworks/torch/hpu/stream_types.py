@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, DEVICE_TYPE_NUMBER
 
 import torch
 
 from ._utils import _get_device_index
 from .initialization import _lazy_init
-
-_HPU = int(torch._C._autograd.DeviceType.HPU)  # type: ignore[call-overload]
 
 
 class Event(torch.Event):
@@ -115,7 +113,7 @@ class Stream(torch.Stream):
             cls,
             stream_id=stream_id,
             device_index=device_index or 0,
-            device_type=_HPU if device_type is None else device_type,
+            device_type=DEVICE_TYPE_NUMBER if device_type is None else device_type,
         )
 
     @staticmethod

@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE_NUMBER
+
 import torch
 
 from ._utils import _get_device_index
@@ -23,7 +25,6 @@ from .stream_state import StreamContext as StreamContext
 from .stream_state import _current_stream as _current_stream
 from .stream_state import _set_stream_by_id as _set_stream_by_id
 from .stream_state import set_stream as set_stream
-from .stream_types import _HPU
 from .stream_types import Event as Event
 from .stream_types import Stream as Stream
 
@@ -49,7 +50,7 @@ def current_stream(device: Any = None) -> Stream:
 def default_stream(device: Any = None) -> Stream:
     """Return the default stream, which is current if no stream was set. Its id is 0."""
     if _IS_TRACED and torch.compiler.is_dynamo_compiling():
-        return torch.Stream(stream_id=0, device_index=0, device_type=_HPU)  # type: ignore[return-value]
+        return torch.Stream(stream_id=0, device_index=0, device_type=DEVICE_TYPE_NUMBER)  # type: ignore[return-value]
     return Stream(device_index=_get_device_index(device, optional=True), is_default_stream=True)
 
 

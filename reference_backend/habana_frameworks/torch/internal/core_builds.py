@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import importlib
 import os
 from types import ModuleType
@@ -49,6 +50,9 @@ def dispatch_key() -> str:
 def _build_info(package: str) -> ModuleType | None:
     """Return the module ``_build_info``, which describes the build of a core, or None if no core exists."""
     try:
-        return importlib.import_module(f"{package}._build_info")
+        info = importlib.import_module(f"{package}._build_info")
     except ModuleNotFoundError:
         return None
+    # A wheel with another core may contain this module without its core.
+    folder = os.path.dirname(str(info.__file__))
+    return info if glob.glob(os.path.join(glob.escape(folder), "_C*")) else None

@@ -68,8 +68,8 @@ def make_graphed_callables(
                 "other arguments from the signature."
             )
             assert argument.device.type == DEVICE_TYPE, (
-                f"sample_args must be on hpu, but one is on {argument.device}, whose values would be "
-                "constants of the graph. Move it with .to('hpu')."
+                f"sample_args must be on {DEVICE_TYPE}, but one is on {argument.device}, whose values would "
+                f"be constants of the graph. Move it with .to('{DEVICE_TYPE}')."
             )
         passes = GraphedPasses(
             function,

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, device_module
+from habana_frameworks.torch.internal.device_type import DEVICE_TYPE, DEVICE_TYPE_IN_EVENTS, device_module
 
 import torch
 from torch._C._autograd import DeviceType
@@ -55,7 +55,7 @@ def _add_kernels(events: Sequence[Any], result: Any) -> None:
     if any(event.kernels for event in hosts.values()):
         return  # this release of torch adds the kernels itself
     for row in result.events():
-        host = hosts.get(row.linked_correlation_id()) if row.device_type() == DeviceType.HPU else None
+        host = hosts.get(row.linked_correlation_id()) if row.device_type() == DEVICE_TYPE_IN_EVENTS else None
         if host is not None:
             host.append_kernel(row.name(), row.device_index(), (row.end_ns() - row.start_ns()) / 1000)
 
@@ -65,7 +65,7 @@ def _add_memory(events: Sequence[Any], result: Any) -> None:
     records = sorted(
         ((event.start_ns() - start) / 1000, event.nbytes())
         for event in result.events()
-        if event.name() == _MEMORY and event.device_type() == DeviceType.HPU
+        if event.name() == _MEMORY and event.device_type() == DEVICE_TYPE_IN_EVENTS
     )
     if not records or any(event.device_memory_usage for event in events):
         return  # no records exist, or this release of torch adds the memory itself
@@ -85,14 +85,14 @@ def _add_memory(events: Sequence[Any], result: Any) -> None:
 
 def _wrap_build_table(original: Callable[..., str]) -> Callable[..., str]:
     def _build_table(events: Sequence[Any], *args: Any, **kwargs: Any) -> str:
-        rows = [event for event in events if event.device_type == DeviceType.HPU]
+        rows = [event for event in events if event.device_type == DEVICE_TYPE_IN_EVENTS]
         try:
             for row in rows:
                 row.device_type = DeviceType.PrivateUse1  # a device type that the table supports
             return original(events, *args, **kwargs)
         finally:
             for row in rows:
-                row.device_type = DeviceType.HPU
+                row.device_type = DEVICE_TYPE_IN_EVENTS
 
     return _build_table
 

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import torch
 
+from ..device_type import DISPATCH_KEY
 from ..operators import vision
 from .import_hooks import when_imported
 
@@ -36,7 +37,7 @@ _SCHEMAS = {
     ),
 }
 _KERNELS = {
-    "nms": (vision.nms_indices, "HPU"),
+    "nms": (vision.nms_indices, DISPATCH_KEY),
     "roi_align": (vision.roi_align, "CompositeImplicitAutograd"),
     "_roi_align_backward": (vision.roi_align_backward, "CompositeImplicitAutograd"),
     "deform_conv2d": (vision.deform_conv2d, "CompositeImplicitAutograd"),

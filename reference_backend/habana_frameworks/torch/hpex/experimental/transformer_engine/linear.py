@@ -100,7 +100,7 @@ class Linear(Fp8Module):
         """
         super().__init__(device)
         self.in_features, self.out_features, self.use_bias = in_features, out_features, bias
-        options: dict[str, Any] = {"dtype": params_dtype or dtype, "device": device or "hpu"}
+        options: dict[str, Any] = {"dtype": params_dtype or dtype, "device": device or DEVICE_TYPE}
         own = not skip_weight_param_allocation
         self.weight = torch.nn.Parameter(torch.empty(out_features, in_features, **options)) if own else None
         self.bias = torch.nn.Parameter(torch.empty(out_features, **options)) if own and bias else None
