@@ -45,8 +45,8 @@ struct CollectiveTensors {
   std::uint32_t list_length = 0;          // of the list that this call announces; 0: none
 };
 
-// Thrown if the ranks do not call the same collective. All ranks detect this, so the group remains usable.
-// Ranks that only send detect it in their next collective.
+// Thrown if the ranks do not call the same collective, by all ranks that wait for others. The group remains
+// usable. If no rank waits, all ranks throw it in their next collective.
 class DifferentCollectives final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

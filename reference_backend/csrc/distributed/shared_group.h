@@ -75,8 +75,8 @@ class SharedGroup {
 
   // Returns false once a collective has failed on this rank, or the group was aborted or left.
   bool is_usable() const;
-  // Begins the next collective. All ranks must have published their parts of the previous collective: the
-  // memory of this part was last used in the collective before it.
+  // Begins the next collective. All ranks must have published their parts of the previous collective: two
+  // areas alternate, and this one was used two collectives ago.
   void begin() {
     turn_++;
     part(rank_).turn = turn_;
@@ -108,7 +108,7 @@ class SharedGroup {
   // Returns the area of the group's own memory for the part of a rank, if the part is small.
   char* small_part_memory(int rank) const;
 
-  // Makes the next step: publishes this rank's writes to the other ranks.
+  // Makes the next step: makes this rank's writes visible to the other ranks.
   void advance();
   // Returns the number of steps that this rank has made.
   std::uint64_t step() const {

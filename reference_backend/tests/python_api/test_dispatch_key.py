@@ -100,6 +100,20 @@ def test_gpu_migration_is_refused(run_python):
     assert "PT_HPU_GPU_MIGRATION=1 replaces cuda by hpu, but the device is refdev" in done.stderr
 
 
+@needs_core
+@pytest.mark.parametrize(
+    ("key", "code", "advice"),
+    [
+        ("PrivateUse1", "torch.ones(1, device='hpu')", "Write 'refdev', or unset HPU_REFERENCE_KEY"),
+        ("PrivateUse1", "torch.hpu.synchronize()", "Write torch.refdev, or unset HPU_REFERENCE_KEY"),
+        ("HPU", "torch.ones(1, device='refdev')", "Start the process with HPU_REFERENCE_KEY=PrivateUse1"),
+    ],
+)
+def test_name_of_the_other_device_is_explained(run_python, key, code, advice):
+    done = run_python(f"import habana_frameworks.torch, torch\n{code}", HPU_REFERENCE_KEY=key)
+    assert advice in done.stderr.splitlines()[-1]
+
+
 def test_unknown_key_raises(run_python):
     done = run_python("import habana_frameworks.torch", HPU_REFERENCE_KEY="XLA")
     assert "HPU_REFERENCE_KEY='XLA' is not a dispatch key" in done.stderr
