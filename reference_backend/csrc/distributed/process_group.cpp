@@ -191,7 +191,19 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
         numbered ? missing_rank_report->wait(*work, collective) : static_cast<void>(work->wait());
       }
     } catch (const std::exception& error) {
-      if (numbered && dynamic_cast<const DifferentCollectives*>(&error) == nullptr) {
+      if (dynamic_cast<const DifferentCollectives*>(&error) != nullptr) {
+        TORCH_CHECK_WITH(DistBackendError,
+                         false,
+                         "hccl: ",
+                         collective.name,
+                         " (number ",
+                         collective.number,
+                         " of process group ",
+                         collective.group,
+                         ") failed: ",
+                         error.what());
+      }
+      if (numbered) {
         TORCH_CHECK_WITH(DistBackendError, false, missing_rank_report->describe(collective, error.what()));
       }
       TORCH_CHECK_WITH(DistBackendError,

@@ -80,7 +80,7 @@ def check_different_collective(rank, size):
     x.cpu()
     called_operation = "BROADCAST" if rank == 0 else "ALLREDUCE"
     with pytest.raises(
-        dist.DistBackendError, match=rf"number 2 of .* rank {1 - rank} is at {called_operation}"
+        dist.DistBackendError, match=rf"number 2 of .* rank {1 - rank} has {called_operation}"
     ):
         if rank == 1:
             options = options_with_short_timeout(dist.BroadcastOptions)
