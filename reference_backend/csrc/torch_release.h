@@ -61,8 +61,8 @@ struct HostStatistics {
 #define REGISTER_HOST_ALLOCATOR(device, allocator)
 #endif
 
-// Registers a function in one of torch's tables by device. In releases without such a table for HPU, torch
-// uses other implementations. Include the header of the table before this header.
+// Registers a function in a DispatchStub, torch's table of functions by device. Releases whose tables have no
+// place for HPU use other implementations. Include the header of the table before this header.
 #if DEVICE_KEY_IS_PRIVATEUSE1
 #define REGISTER_DEVICE_DISPATCH(table, function) REGISTER_PRIVATEUSE1_DISPATCH(table, function)
 #elif defined(REGISTER_HPU_DISPATCH)

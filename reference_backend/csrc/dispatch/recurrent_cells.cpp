@@ -1,5 +1,5 @@
-// Fused cells of recurrent networks. torch calls these operators for devices with the key PrivateUse1, and
-// composes the cells of other operators for the key HPU. The CPU has no kernels for them.
+// Fused cells of recurrent networks. For the key PrivateUse1, torch calls these operators. For the key HPU,
+// it computes the cells with other operators. The CPU has no kernels for these operators.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>

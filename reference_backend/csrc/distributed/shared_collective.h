@@ -34,7 +34,7 @@
 namespace hpu_reference::distributed {
 
 // The tensors of this rank in a collective: contiguous host aliases of device tensors. An undefined tensor
-// has no elements.
+// means that there are no elements.
 struct CollectiveTensors {
   c10d::OpType operation;
   std::optional<std::int64_t> root = std::nullopt;

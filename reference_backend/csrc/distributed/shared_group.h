@@ -87,8 +87,8 @@ class SharedGroup {
     published_step_ = step_;
     is_latest_checked_ = false;
   }
-  // Returns true if the parts of the latest collective need no comparison: there are none, or the difference
-  // has been reported.
+  // Returns true if this rank need not compare the parts of the latest collective: it has made none, or it
+  // has reported that they differ.
   bool is_latest_checked() const {
     return is_latest_checked_;
   }

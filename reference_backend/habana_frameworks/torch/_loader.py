@@ -101,7 +101,7 @@ def load_core(torch: ModuleType) -> ModuleType:
     builds_with_key = {name: info for name, info in builds.items() if core_builds.key_of(info) == key}
     if builds and not builds_with_key:
         raise ImportError(
-            f"{package} has no core with the dispatch key {key}, but one with another key. Build it with "
+            f"{package} has a core, but none with the dispatch key {key}. Build one with "
             f"HPU_REFERENCE_KEY={key} python setup.py build_ext --inplace, or unset HPU_REFERENCE_KEY."
         )
     core_package = choose_core(builds_with_key, torch)

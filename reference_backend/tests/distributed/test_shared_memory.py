@@ -246,8 +246,9 @@ def check_parts_of_one_tensor(rank, size):
         for peer in range(1, size):
             reduced += every[rank] + peer
         assert torch.equal(whole[rank].cpu(), reduced), count
-        others = [peer for peer in range(size) if peer != rank]
-        assert torch.equal(whole[others].cpu(), torch.stack([every[peer] + rank for peer in others]))
+        other_ranks = [peer for peer in range(size) if peer != rank]
+        unchanged = torch.stack([every[peer] + rank for peer in other_ranks])
+        assert torch.equal(whole[other_ranks].cpu(), unchanged)
 
 
 def check_overlapping_tensors(rank, size):
@@ -281,8 +282,8 @@ def check_overlapping_tensors(rank, size):
         assert torch.equal(whole.cpu(), torch.stack([every[rank] + peer for peer in range(size)])), count
 
         mine = every[rank].to("hpu")
-        others = [torch.empty(count, device="hpu") for _ in range(size - 1)]
-        parts = [mine, *others] if rank == size - 1 else None
+        empty_parts = [torch.empty(count, device="hpu") for _ in range(size - 1)]
+        parts = [mine, *empty_parts] if rank == size - 1 else None
         pause()
         dist.gather(mine, parts, size - 1)
         if parts is not None:

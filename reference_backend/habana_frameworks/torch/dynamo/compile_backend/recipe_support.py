@@ -119,10 +119,10 @@ def placement_of(node: Node, fused: bool) -> Placement:
         return Placement.CLUSTER
     if target is inductor.SEEDS or target.namespace not in _NAMESPACES:
         return Placement.CALL
-    # A fused recipe is CPU code. The CPU has no kernels for the fused cells of recurrent networks.
+    # Fused recipes are CPU code, and the CPU has no kernels for the fused cells of recurrent networks.
     if fused and target._schema.name.startswith("aten::_thnn_fused_"):
         return Placement.CALL
-    # The code would use the CPU's generator.
+    # CPU code would use the CPU's generator.
     if fused and draws_random_numbers(node):
         return Placement.CALL
     # These operators run separately, but not as a fallback. Fused code would detect an invalid index in a

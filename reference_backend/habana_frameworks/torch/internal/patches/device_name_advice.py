@@ -33,7 +33,7 @@ _ADVICE = {
 
 
 def explain_in_traceback() -> None:
-    """Add an advice to the traceback of a program that ends by such an error.
+    """Print advice below the traceback of a program that ends with such an error.
 
     torch parses names of devices in C++ and has no hook for it.
     """
