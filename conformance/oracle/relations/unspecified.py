@@ -119,7 +119,7 @@ def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
     if operator == "nn.functional.instance_norm" and tensor.dim() > 2:
         groups = tensor.flatten(2) if _is_true(sample, "use_input_stats") else tensor[..., :0]
     elif _BATCH_NORMALISATIONS.match(operator):
-        # torch.nn.functional.batch_norm has the default False. Calls of native operators always pass the argument.
+        # nn.functional.batch_norm has the default False. Calls of native operators always pass the argument.
         in_training = _is_true(sample, "training", default=False)
         groups = tensor.transpose(0, 1).flatten(1) if in_training else tensor[..., :0]
     else:
