@@ -143,7 +143,7 @@ def conformance(session: nox.Session) -> None:
         run_legs(session, environments, legs, [*suite, "--target", TARGET], output)
     except Exception as error:  # not KeyboardInterrupt: the user ends the session
         failure = error
-    # A selection of results may be empty in eager mode, so only a run of a whole level includes this leg.
+    # A selection may contain no results of eager mode, so refdev runs only if a whole level runs.
     if is_whole_level:
         folder = str(output / PRIVATEUSE1_TARGET)
         device.run(*suite, "--target", PRIVATEUSE1_TARGET, "--mode", "eager", "-o", folder)

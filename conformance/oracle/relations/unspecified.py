@@ -94,7 +94,7 @@ def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
 _BATCH_NORMALISATIONS = re.compile(
     r"(nn\.functional\.|_?native_)?_?batch_norm(_legit|_with_update)?(_functional)?(\.|$)"
 )
-#: Elements of a pair are close if a rounded mean may change the normalised elements by more than 1 / 16.
+#: Two elements are close if rounding their mean can change their normalised values by more than 1 / 16.
 _CLOSE_UNITS = 16
 
 

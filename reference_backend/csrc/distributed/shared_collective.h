@@ -45,8 +45,8 @@ struct CollectiveTensors {
   std::uint32_t list_length = 0;          // of the list that this call announces; 0: none
 };
 
-// Thrown if the ranks do not call the same collective, by all ranks that wait for others. The group remains
-// usable. If no rank waits, all ranks throw it in their next collective.
+// If ranks call different collectives, each rank that waits for another rank throws this, and the group
+// remains usable. If no rank waits, each rank throws it in its next collective.
 class DifferentCollectives final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
