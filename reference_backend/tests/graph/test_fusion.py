@@ -50,6 +50,22 @@ def step_of_sgd(w: torch.Tensor, x: torch.Tensor, g: torch.Tensor) -> None:
     w.sub_((x.t() @ g).t(), alpha=3)
 
 
+def swap_rows(x: torch.Tensor, y: torch.Tensor) -> None:
+    first = torch.zeros_like(x[0])
+    first.copy_(x[0])
+    x[0].copy_(x[1])
+    x[1].copy_(first)
+    y.copy_(y.t().clone())
+
+
+def swap_inputs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    before = torch.empty_like(x)
+    before.copy_(x)
+    x.copy_(y.t())
+    y.copy_(before.t())
+    return before[:, 1:]
+
+
 def foreach_update(p: torch.Tensor, q: torch.Tensor, g: torch.Tensor) -> None:
     torch._foreach_mul_([p, q], 3.0)
     torch._foreach_add_([p, q], [g, g], alpha=2)
@@ -198,6 +214,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
         (small_whole_floats(8, 6), small_whole_floats(6), small_whole_floats(6), small_whole_floats(6).abs()),
         False,
     ),
+    "swap_rows": (swap_rows, (small_whole_floats(3, 5), small_whole_floats(4, 4)), True),
+    "swap_inputs": (swap_inputs, (small_whole_floats(3, 4), small_whole_floats(4, 3)), True),
     "casts": (casts, (small_whole_floats(5, 6), torch.arange(30).view(5, 6)), True),
     "windows": (windows, (small_whole_floats(5, 4),), True),
     "shared_inputs": (shared_inputs, (small_whole_floats(5, 6),), True),
@@ -230,6 +248,7 @@ def test_built_function_gives_the_results_of_the_calls(name: str) -> None:
             "softmax_and_norm",
             "embedding",
             "called_by_name",
+            "swap_rows",
         ],
     ),
 )

@@ -150,6 +150,10 @@ class Author:
         x, y = self.writable(), self.pick_tensor()
         if x is not None and x.dim() and y.shape == x.shape[1:]:
             x[self.random.randrange(x.shape[0]) if x.shape[0] else slice(None)] = y.clone()
+        elif x is not None and x.dim() and x.shape[0] > 1 and self.random.random() < 0.5:
+            first = torch.empty_like(x[0]).copy_(x[0])
+            x[0].copy_(x[1])
+            x[1].copy_(first)
         elif x is not None and x.dim() and x.shape[-1] > 1:
             x[..., 1:].copy_(x[..., :-1] * 1)
             torch._foreach_neg_([x[..., 0], x[..., 1]])

@@ -107,7 +107,8 @@ def test_lost_aliases_are_hidden_if_no_step_is_marked(
 
 def test_every_property_has_a_fault() -> None:
     names = {entry.name for entry in properties("api")} - set(BEHAVIOURS)
-    assert names == {row[0] for row in FAULTS} | {"compiled-state", "compiled-blocks"}
+    tested_below = {"compiled-state", "compiled-exchange", "compiled-blocks"}
+    assert names == {row[0] for row in FAULTS} | tested_below
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
@@ -148,6 +149,25 @@ def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> N
     target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend=backend)
     entry, subject = find_property("api", "compiled-state"), find_subject("api", "programs")
     recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
+    entry.check(target, subject, recorder)
+    assert {failure.kind for failure in recorder.result().failures} == kinds
+
+
+@pytest.mark.parametrize(
+    ("backend", "kinds"),
+    [
+        ("eager", set()),
+        ("aot_eager", set()),
+        ("faulty_drops_a_write", {Kind.VALUE}),
+        ("faulty_writes_to_copies", {Kind.VALUE}),
+        ("faulty_refuses", {Kind.EXCEPTION}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_compiled_programs_that_exchange_values(backend: str, kinds: set[Kind], dtype: str) -> None:
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend=backend)
+    entry, subject = find_property("api", "compiled-exchange"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), dtype), seed=0)
     entry.check(target, subject, recorder)
     assert {failure.kind for failure in recorder.result().failures} == kinds
 

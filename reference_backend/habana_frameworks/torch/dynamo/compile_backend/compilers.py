@@ -53,6 +53,8 @@ class GraphCompiler:
             with inductor.virtual_fake_mode(self._fake_mode):
                 folding = bool(self._settings["joint_graph_constant_folding"])
                 parts = inductor.partition(joint, inputs, folding, **arguments)
+                for part in parts:
+                    overwritten_inputs.make_input_updates_independent(part)
         overwritten_inputs.save_copies_of_written(*parts, arguments["num_fwd_outputs"])
         return parts
 
@@ -73,6 +75,7 @@ class GraphCompiler:
         if self._fused:
             with inductor.virtual_fake_mode(self._fake_mode):
                 graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))
+                overwritten_inputs.make_input_updates_independent(graph)
         if not self._settings["use_graph_freezing"] or torch.is_grad_enabled():
             return self._compile("inference", graph, inputs, None)
         discard = bool(self._settings["discard_frozen_params"])

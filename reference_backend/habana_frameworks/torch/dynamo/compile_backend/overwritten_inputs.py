@@ -1,6 +1,11 @@
-"""Save copies of inputs that a forward graph overwrites before its backward graph reads them."""
+"""Retain the values of inputs that a graph overwrites while other nodes or graphs still read them."""
 
 from __future__ import annotations
+
+from typing import Any
+
+from habana_frameworks.torch.internal.fusion import input_updates
+from habana_frameworks.torch.internal.fusion.description import NotFusable
 
 import torch
 from torch.fx import GraphModule, Node
@@ -53,6 +58,35 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
     result.args = ([*result.args[0][:num_outputs], *saved],)
     forward.recompile()
     backward.recompile()
+
+
+def make_input_updates_independent(graph_module: GraphModule) -> None:
+    """Make the values that a graph stores to its inputs at its end independent of the order of the stores.
+
+    Inductor's joint-graph passes replace a copy of an input by the input, even if the graph overwrites the
+    input before it stores the copy (docs/torch-bugs.md#exchanged-inputs).
+
+    Raises:
+        NotImplementedError: the dtype of such a copy has no negation.
+    """
+    graph = graph_module.graph
+    stores = [node for node in graph.nodes if node.target is aten.copy_.default]
+    if not stores:
+        return
+
+    def add(op: Any, *args: Any) -> Node:
+        with graph.inserting_before(stores[0]):
+            node = graph.call_function(op, args)
+        node.meta["val"] = op(*(value_of(argument) for argument in args))
+        return node
+
+    try:
+        updates = input_updates.independent_of_order([(node.args[0], node.args[1]) for node in stores], add)
+    except NotFusable as error:
+        raise NotImplementedError(f"{error}: copy it outside the compiled function") from None
+    for node, (_, value) in zip(stores, updates, strict=True):
+        node.update_arg(1, value)
+    graph_module.recompile()
 
 
 def _insert_clone(graph_module: GraphModule, node: Node) -> Node:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 # Part of the digest. Increase it if the code compiled from the same description changes.
-VERSION = 2
+VERSION = 3
 ROLES = ("input", "output", "temporary", "constant")
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import operators, view_recovery
+from . import input_updates, operators, view_recovery
 from .description import (
     Call,
     Description,
@@ -375,13 +375,14 @@ class Builder:
             NotFusable: elements of an output share memory.
         """
         access = {}
+        stores: list[tuple[torch.fx.Node, torch.fx.Node]] = []
         for buffer, (_, role) in enumerate(self.description.buffers):
             for piece in self.pieces[buffer]:
-                target = piece.placeholder
-                if target is not None and piece.value is not target:
+                target, value = piece.placeholder, piece.value
+                if target is not None and value is not target:
                     access[target] = "update"
                 elif role == "output":
-                    layout, value = without_expanded_dims(piece.layout), piece.value
+                    layout = without_expanded_dims(piece.layout)
                     if not view_recovery.is_regular(layout):
                         raise NotFusable("elements of an output share memory")
                     for dim, (size, old) in enumerate(zip(layout.sizes, piece.layout.sizes, strict=True)):
@@ -389,10 +390,11 @@ class Builder:
                             value = self.add(aten.slice.Tensor, value, dim, 0, 1)
                     target = self.placeholder(buffer, layout)
                     access[target] = "write"
-                    piece.value = value
                 else:
                     continue
-                self.add(aten.copy_.default, target, piece.value)
+                stores.append((target, value))
+        for target, value in input_updates.independent_of_order(stores, self.add):
+            self.add(aten.copy_.default, target, value)
         self.graph.output(())
         self.graph.eliminate_dead_code()
         self._drop_unused_placeholders()

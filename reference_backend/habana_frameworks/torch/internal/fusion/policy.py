@@ -37,9 +37,8 @@ def hot_after() -> int:
 
 @functools.cache
 def _is_inductor_reliable() -> bool:
-    # Inductor of torch 2.6 compiles some graphs to code with wrong values (a transposed sparse tensor) or to
-    # code that fails when it runs (matrix_exp). With Inductor of 2.13 the whole suite passes. The releases
-    # between were not tested.
+    # Inductor of torch 2.6 compiles some graphs to code that fails when it runs (matrix_exp). With Inductor
+    # of 2.13 the whole suite passes. The releases between were not tested.
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
 

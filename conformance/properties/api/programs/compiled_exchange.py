@@ -1,0 +1,122 @@
+"""Property ``compiled-exchange``: compiled programs exchange the values of their arguments correctly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from conformance.device.compilation import compile_with_log
+from conformance.framework.calls import attempt_on, report_error
+from conformance.framework.compare import compare_exact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.properties.api.programs._program_checks import applies_in_dtypes
+from conformance.subjects.torch_databases import Subject
+from conformance.target.target import Target
+
+STEPS = 3
+
+Program = Callable[[torch.Tensor, torch.Tensor], None]
+
+
+def _exchange(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x.clone()
+    x.copy_(y)
+    y.copy_(before)
+
+
+def _retain_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> None:
+    y.copy_(x)
+    x.mul_(2).add_(1)
+
+
+def _exchange_rows(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x[0].clone()
+    x[0] = x[1]
+    x[1] = y[0]
+    y[0] = before
+
+
+def _transpose_in_place(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.copy_(x.t().clone())
+    y.add_(x)
+
+
+#: Programs that write to both of their arguments, of shape (3, 3). All values are small whole numbers.
+PROGRAMS: dict[str, Program] = {
+    "exchanges its arguments": _exchange,
+    "retains a previous value": _retain_the_previous_value,
+    "exchanges rows": _exchange_rows,
+    "transposes an argument in place": _transpose_in_place,
+}
+
+
+@register(
+    "compiled-exchange",
+    subject_kind="api",
+    statement=(
+        "Programs that copy between their arguments and overwrite them, compiled as one graph, leave the "
+        "values of uncompiled calls on the CPU in the arguments, in three steps."
+    ),
+    documentation="generated/torch.compile.html",
+    basis="consistency",
+    ground="The compiled program must store the values that uncompiled calls store",
+    level="core",
+    applies=applies_in_dtypes(("float32", "int64")),
+    capabilities=("compile", "views"),
+    modes=("compile",),
+    runs=False,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check that ``torch.compile`` returns an optimized function with the same effects
+    (docs.pytorch.org/docs/stable/generated/torch.compile.html).
+
+    A compiler that removes a copy of an argument, and overwrites the argument before it uses the copy, stores
+    wrong values. Inductor of torch 2.13 does so (docs/torch-bugs.md#exchanged-inputs).
+    """
+    dtype = getattr(torch, recorder.id.dtype)
+    graphs_run = 0
+    for number, (name, program) in enumerate(PROGRAMS.items()):
+        call, log = compile_with_log(target, program)
+        expected = _run_steps(program, *_arguments(dtype, torch.device("cpu")))
+        arguments = _arguments(dtype, torch.device(target.device))
+        outcome = attempt_on(target, lambda call=call, arguments=arguments: _run_steps(call, *arguments))  # type: ignore[misc]
+        if not outcome.ok:
+            assert outcome.error is not None
+            label = f"a program that {name}, compiled,"
+            report_error(target, recorder, outcome.error, label=label, sample=number)
+            continue
+        for step, (ours, theirs) in enumerate(zip(outcome.value, expected, strict=True)):
+            parts = zip(("first", "second"), ours, theirs, strict=True)
+            if not all(
+                compare_exact(
+                    recorder,
+                    *pair,
+                    label=f"the {part} argument after step {step} of a program that {name}",
+                    sample=number,
+                )
+                for part, *pair in parts
+            ):
+                break
+        graphs_run += log.ran_a_call
+    recorder.samples(len(PROGRAMS), len(PROGRAMS))
+    if not graphs_run:
+        recorder.vacuous("no graph of a program ran")
+
+
+def _arguments(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the arguments of a program."""
+    values = torch.arange(18).to(dtype).reshape(2, 3, 3).to(device)
+    return values[0].clone(), values[1].clone()
+
+
+def _run_steps(
+    call: Callable[[torch.Tensor, torch.Tensor], object], x: torch.Tensor, y: torch.Tensor
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return both arguments after each step."""
+    records = []
+    for _ in range(STEPS):
+        call(x, y)
+        records.append((x.clone(), y.clone()))
+    return records
