@@ -1,7 +1,8 @@
 """``python -m tools.generate.manifest``: regenerate the manifest for the installed torch.
 
 With ``--check`` the committed manifest is only compared. Entries of other torch minors stay, unless the suite
-no longer has their property.
+no longer has their property. A result that is new in the suite is added to the other minors that have its
+subject and dtype, without ``release_exclusions.toml``; a run on these minors shows whether it exists there.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from conformance.expectations import entries
@@ -22,6 +24,7 @@ from conformance.expectations.entries import Expectation
 from conformance.expectations.result_id_index import Index
 from conformance.framework.property import Property
 from conformance.model.vocabulary import MODES
+from conformance.plan import release_exclusions
 from conformance.plan.levels import manifest as manifests
 from conformance.plan.levels.manifest import Manifest, ManifestProperty, Minor, Waiver
 from conformance.target.file import HOOKS
@@ -76,9 +79,20 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
     properties_before = (
         {(statement.kind, statement.name): statement for statement in before.statements} if before else {}
     )
+    measured = _minors_by_subject_and_dtype(before) if before is not None and minor in before.minors else {}
     statements = []
     for key, entry in sorted(entries.items()):
-        results = _validity_spans(properties_before.get(key), results_of.get(key, {}), minor, minors)
+        observed = results_of.get(key, {})
+        assumed = {
+            (subject, dtype): {
+                other
+                for other in measured.get((key[0], subject, dtype), ())
+                if _is_in_release(entry.name, subject, dtype, other)
+            }
+            for subject, dtypes in observed.items()
+            for dtype in dtypes
+        }
+        results = _validity_spans(properties_before.get(key), observed, minor, minors, assumed)
         if not results:
             continue
         statements.append(
@@ -95,8 +109,7 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
             )
         )
     manifest = Manifest(minors, tuple(statements), ())
-    later = [waiver for waiver in before.waivers if not waiver.since <= minor] if before else []
-    return dataclasses.replace(manifest, waivers=(*upstream_waivers(manifest, minor), *later))
+    return dataclasses.replace(manifest, waivers=upstream_waivers(manifest))
 
 
 def _validity_spans(
@@ -104,16 +117,29 @@ def _validity_spans(
     observed_now: Mapping[str, tuple[str, ...]],
     minor: Minor,
     minors: tuple[Minor, ...],
+    assumed: Mapping[tuple[str, str], Set[Minor]] = MappingProxyType({}),
 ) -> dict[str, list[tuple[str, Minor, Minor | None]]]:
     """Return, for each subject, the spans of torch minors in which it has results. A span consists of the
     dtype, the first minor, and the first minor after the span (None if there is none).
+
+    ``assumed`` has, by subject and dtype, the other minors in which a result exists if it is new in the
+    suite: those with other results of this subject in this dtype.
     """
     minors_by_dtype: dict[str, dict[str, set[Minor]]] = collections.defaultdict(
         lambda: collections.defaultdict(set)
     )
+    known = {
+        (subject, dtype)
+        for group in (before.groups if before is not None else ())
+        if group.exists_on(minor)
+        for subject in group.subjects
+        for dtype in group.dtypes
+    }
     for subject, dtypes in observed_now.items():
         for dtype in dtypes:
             minors_by_dtype[subject][dtype].add(minor)
+            if (subject, dtype) not in known:
+                minors_by_dtype[subject][dtype] |= assumed.get((subject, dtype), set())
     for group in before.groups if before is not None else ():
         for earlier_minor in minors:
             if earlier_minor != minor and group.exists_on(earlier_minor):
@@ -126,6 +152,23 @@ def _validity_spans(
             for since, until in _unbroken_runs(present, minors):
                 spans.setdefault(subject, []).append((dtype, since, until))
     return spans
+
+
+def _minors_by_subject_and_dtype(manifest: Manifest) -> dict[tuple[str, str, str], set[Minor]]:
+    """Return the minors in which any property has a result, by kind, subject and dtype."""
+    minors: dict[tuple[str, str, str], set[Minor]] = collections.defaultdict(set)
+    for statement in manifest.statements:
+        for group in statement.groups:
+            spans = {minor for minor in manifest.minors if group.exists_on(minor)}
+            for subject in group.subjects:
+                for dtype in group.dtypes:
+                    minors[statement.kind, subject, dtype] |= spans
+    return minors
+
+
+def _is_in_release(name: str, subject: str, dtype: str, minor: Minor) -> bool:
+    version = manifests.minor_text(minor)
+    return bool(release_exclusions.dtypes_passed_by_release(f"{name}/{subject}", (dtype,), version))
 
 
 def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
@@ -143,17 +186,34 @@ def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple
     return [*runs, (start, None)] if start is not None else runs
 
 
-def upstream_waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
-    """Return the waivers for the expected failures of the suite's own targets that are bugs in torch.
+def upstream_waivers(manifest: Manifest) -> tuple[Waiver, ...]:
+    """Return the waivers for the expected failures of the suite's own targets that are bugs in torch, for all
+    minors of a manifest.
 
-    Each pair of a result and a failure kind has one waiver.
+    Each triple of a result, a failure kind and a span of minors has one waiver.
     """
+    minors_by_waiver: dict[Waiver, set[Minor]] = {}
+    for minor in manifest.minors:
+        for waiver in _waivers_on(manifest, minor):
+            minors_by_waiver.setdefault(waiver, set()).add(minor)
+    spans = [
+        dataclasses.replace(waiver, since=since, until=until or waiver.until)
+        for waiver, present in minors_by_waiver.items()
+        for since, until in _unbroken_runs(present, manifest.minors)
+    ]
+    return tuple(sorted(spans, key=lambda waiver: (waiver.id, waiver.kind, waiver.since)))
+
+
+def _waivers_on(manifest: Manifest, minor: Minor) -> list[Waiver]:
+    """Return the waivers on one minor, from the first minor of the manifest until their expectation expires."""
     version = manifests.minor_text(minor)
     ids = {mode: _result_id_index(manifest, minor, mode) for mode in MODES}
     by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}
     for name in manifests.OWN_TARGETS:
         for entry in entries.load_expectations(entries.expectation_files(name)).entries:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
+                continue
+            if manifests.minor_of(entry.until.removeprefix("torch ")) <= minor:
                 continue
             for mode in entry.modes or MODES:
                 # Mode distributed gets no waivers. Its expectations are bugs in gloo, which other backends do
@@ -162,14 +222,18 @@ def upstream_waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
                     continue
                 for text in ids[mode].matching(entry.id):
                     by_result.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
-    waivers = []
-    for (text, kind), (entry, modes) in sorted(by_result.items()):
-        until = manifests.minor_of(entry.until.removeprefix("torch "))
-        if until <= minor:
-            continue
-        order = tuple(mode for mode in MODES if mode in modes)
-        waivers.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
-    return tuple(waivers)
+    return [
+        Waiver(
+            text,
+            kind,
+            entry.link,
+            entry.detail,
+            tuple(mode for mode in MODES if mode in modes),
+            manifest.minors[0],
+            manifests.minor_of(entry.until.removeprefix("torch ")),
+        )
+        for (text, kind), (entry, modes) in by_result.items()
+    ]
 
 
 def _result_id_index(manifest: Manifest, minor: Minor, mode: str) -> Index:
