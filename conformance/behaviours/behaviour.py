@@ -182,6 +182,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     process_state.seed(recorder.seed, target)
     actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
     actual.cpu_error_types_by_context = expected.error_types_by_context
+    actual.cpu_other_errors = expected.other_errors
     code = inspect.unwrap(entry.program).__code__
     if not undeclared_dtypes.declares_all(target):
         actual.program = code

@@ -10,6 +10,7 @@ from pathlib import Path
 from conformance.model import seeds
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import ResultId, Verdict
+from conformance.plan.levels import manifest
 from conformance.report import causes as groups
 from conformance.report.families import operator_family
 from conformance.report.format_duration import format_duration
@@ -57,6 +58,11 @@ def _leg_lines(leg: Leg) -> Iterator[str]:
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
     took = f" in {len(leg['cases'])} cases, {format_duration(leg['seconds'])}" if leg["cases"] else ""
     yield f"{leg_title(leg)}{state}: {totals or 'no results'}{took}"
+    if (judged_by := manifest.version_to_judge_by(leg["torch"])) != leg["torch"]:
+        yield (
+            f"  torch {leg['torch']} is not a release that the suite knows: the requirements of torch "
+            f"{judged_by} apply, and no level can be certified"
+        )
     if leg["missing"]["count"]:
         missing = leg["missing"]
         yield f"  {missing['count']} of {leg['planned']} results are missing, first {missing['first'][0]}"

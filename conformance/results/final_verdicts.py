@@ -38,7 +38,8 @@ def judge_leg(
 ) -> LegSummary:
     """Return the summary of a leg from the state of its run. ``day`` decides which entries have expired."""
     plan = Plan.from_json(run_state.plan) if run_state.plan is not None else Plan([])
-    mode, torch_version = header["mode"], header["facts"]["torch"]["version"]
+    mode = header["mode"]
+    torch_version = manifest.version_to_judge_by(header["facts"]["torch"]["version"])
     judged = final_rows(
         run_state.attempts,
         target_expectations.active(mode, day, torch_version),

@@ -30,6 +30,7 @@ from conformance.model.records import (
     ResultNames,
 )
 from conformance.plan import selection, shards
+from conformance.plan.levels import manifest
 from conformance.plan.plan import Case, Plan
 from conformance.plan.run_request import Request
 from conformance.process_control import supervisor
@@ -430,7 +431,7 @@ def _require_patterns_to_match(
 ) -> None:
     """Raise UsageError if the id of an expectation matches no result of the full level."""
     index = Index(Plan.from_json(prepared["full"]).result_ids())
-    active = book.active(mode, day, prepared["facts"]["torch"]["version"])
+    active = book.active(mode, day, manifest.version_to_judge_by(prepared["facts"]["torch"]["version"]))
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
         names = "; ".join(f"{entry}{did_you_mean(index, entry.id)}" for entry in lost[:10])

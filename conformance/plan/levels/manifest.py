@@ -187,6 +187,24 @@ class Manifest:
         return _cached_level_requirements(self, minor, mode, level)
 
 
+@functools.cache
+def _measured_minors() -> tuple[Minor, ...]:
+    return load().minors if PATH.is_file() else ()
+
+
+def version_to_judge_by(version: str) -> str:
+    """Return the torch version whose expectations and waivers apply to a run with ``version``.
+
+    It is ``version`` if the manifest has its minor, otherwise the nearest earlier minor of the manifest, or
+    its first minor. A nightly build therefore runs with the requirements of the latest release.
+    """
+    minors = _measured_minors()
+    minor = minor_of(version)
+    if not minors or minor in minors:
+        return version
+    return minor_text(max((known for known in minors if known < minor), default=minors[0]))
+
+
 def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict[str, dict[str, str]]:
     """Return the waivers for a torch version and a mode: result id -> failure kind -> link.
 

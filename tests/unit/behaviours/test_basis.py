@@ -76,6 +76,16 @@ def wrong_text_that_a_page_states(lab: Lab) -> None:
     )
 
 
+def error_of_another_release(lab: Lab) -> None:
+    lab.raises("a call", lambda: fail(TypeError("no real input")), match="complex numbers")
+
+
+def error_of_neither_release(lab: Lab) -> None:
+    lab.raises(
+        "a call", lambda: fail(IndexError("y") if lab.on_target else TypeError("x")), RuntimeError, match="z"
+    )
+
+
 def nothing_raised(lab: Lab) -> None:
     lab.raises("a call", lambda: None if lab.on_target else fail(RuntimeError()))
 
@@ -180,6 +190,8 @@ def error_after_a_context_that_caught_one(lab: Lab) -> None:
         (wrong_type_that_a_page_states, [(Kind.ERROR_TYPE, Basis.CONSISTENCY)]),
         (wrong_text, [(Kind.MESSAGE, Basis.PARITY)]),
         (wrong_text_that_a_page_states, [(Kind.MESSAGE, Basis.CONSISTENCY)]),
+        (error_of_another_release, []),
+        (error_of_neither_release, [(Kind.ERROR_TYPE, Basis.PARITY)]),
         (nothing_raised, [(Kind.ERROR_TYPE, Basis.CONSISTENCY)]),
         (refusal_of_a_wrong_call, [(Kind.REFUSED, Basis.PARITY)]),
         (refusal_of_a_wrong_call_with_another_type, [(Kind.REFUSED, Basis.PARITY)]),
@@ -215,3 +227,13 @@ def test_a_deviation_has_the_basis_of_its_statement(
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda *arguments: None)
     monkeypatch.setattr(behaviours, "_make_lab", Lab)
     assert deviations_of(program) == deviations
+
+
+@pytest.mark.parametrize("documented", ["type_is_documented", "text_is_documented"])
+def test_an_error_of_the_cpu_that_contradicts_a_page_is_an_error_of_the_suite(documented: str) -> None:
+    def program(lab: Lab) -> None:
+        options = {documented: True}
+        lab.raises("a call", lambda: fail(TypeError("x")), RuntimeError, match="z", **options)
+
+    with pytest.raises(AssertionError, match="does not hold on the CPU"):
+        deviations_of(program)

@@ -98,7 +98,7 @@ def compare_with_loop(
     lists the foreach operator, so that a device may refuse it.
     """
     with contextlib.nullcontext() if is_listed else lab.consistent(_AGREEMENT):
-        expected, error = lab.value_or_error(f"the loop of {name}", loop, RuntimeError, NotImplementedError)
+        expected, error = lab.value_or_error(f"the loop of {name}", loop, RuntimeError, TypeError)
         if expected is None or error is not None:
             lab.raises(name, call, RuntimeError, NotImplementedError)
             return False

@@ -441,7 +441,6 @@ def cholesky_factorisations(lab: Lab) -> None:
             adjoint(expected),
             roundings=matrix_roundings(size),
         )
-        lab.expect(f"the old name {name}", torch.cholesky(a), expected, roundings=matrix_roundings(size))
         result = torch.linalg.cholesky_ex(a)
         lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=matrix_roundings(size))
         lab.expect(f"info {name}", result.info, numpy.zeros(batch))

@@ -55,6 +55,23 @@ def test_a_duplicate_id_is_an_error() -> None:
         list(manifest.ids((2, 13), "eager"))
 
 
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("2.13.0+cpu", "2.13.0+cpu"),
+        ("2.9.1", "2.9.1"),
+        ("2.11.0", "2.9"),
+        ("2.14.0.dev20270101", "2.13"),
+        ("2.6.0", "2.9"),
+    ],
+)
+def test_an_unknown_torch_is_judged_by_the_nearest_earlier_release(
+    monkeypatch: pytest.MonkeyPatch, version: str, expected: str
+) -> None:
+    monkeypatch.setattr(manifest, "_measured_minors", lambda: ((2, 9), (2, 13)))
+    assert manifest.version_to_judge_by(version) == expected
+
+
 def test_a_torch_minor_without_entry_is_an_error(committed: Manifest) -> None:
     with pytest.raises(manifest.UnknownMinor, match=r"no entry for torch 2\.6 \(it has 2\.13\)"):
         committed.demand("2.6.0+cpu", "eager", "core")
