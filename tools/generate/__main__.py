@@ -79,10 +79,35 @@ def difference(path: Path, text: str | None) -> list[str]:
     return list(lines) or [f"{name}: {'must not exist' if text is None else 'is missing'}"]
 
 
+def _fix_hash_seed() -> None:
+    """Start this program again with hash seed 0, because the samples of some operators depend on it."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        command = [sys.executable, "-m", "tools.generate", *sys.argv[1:]]
+        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
+
+
+def _add_release(arguments: list[str]) -> int:
+    from conformance.errors import UsageError
+
+    _fix_hash_seed()
+    from tools.generate import release
+
+    try:
+        return release.main(arguments)
+    except UsageError as error:
+        print(f"python -m tools.generate release: {error}", file=sys.stderr)
+        return 2
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write or compare the generated files; return 1 if ``--check`` finds a stale file."""
+    listed = sys.argv[1:] if arguments is None else arguments
+    if listed[:1] == ["release"]:
+        return _add_release(listed[1:])
     parser = argparse.ArgumentParser(
-        prog="python -m tools.generate", description="Write the generated files."
+        prog="python -m tools.generate",
+        description="Write the generated files.",
+        epilog="'release [MINOR]' adds the installed torch to the manifest and prints what is left to decide.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(GENERATORS)}")
     parser.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is stale")
@@ -90,10 +115,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name in options.names:
         if name not in GENERATORS:
             parser.error(f"{name!r} is not a generator. Use one of {', '.join(GENERATORS)}.")
-    if arguments is None and os.environ.get("PYTHONHASHSEED") != "0":
-        # The samples of some operators depend on the hash seed, so the files are generated with hash seed 0.
-        command = [sys.executable, "-m", "tools.generate", *sys.argv[1:]]
-        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
+    if arguments is None:
+        _fix_hash_seed()
     stale = 0
     for name in options.names or GENERATORS:
         for path, text in GENERATORS[name]().items():
