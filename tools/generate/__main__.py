@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.generate",
         description="Write the generated files.",
-        epilog="'release [MINOR]' adds the installed torch to the manifest and prints what is left to decide.",
+        epilog="'release [MINOR]' adds the installed torch to the manifest and prints what is to decide.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(GENERATORS)}")
     parser.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is stale")

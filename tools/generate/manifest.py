@@ -205,7 +205,7 @@ def upstream_waivers(manifest: Manifest) -> tuple[Waiver, ...]:
 
 
 def _waivers_on(manifest: Manifest, minor: Minor) -> list[Waiver]:
-    """Return the waivers on one minor, from the first minor of the manifest until their expectation expires."""
+    """Return the waivers on one minor, as if they applied from the first minor of the manifest."""
     version = manifests.minor_text(minor)
     ids = {mode: _result_id_index(manifest, minor, mode) for mode in MODES}
     by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}

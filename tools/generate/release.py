@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         if manifests.minor_of(requested) != minor:
             raise UsageError(
                 f"torch {torch.__version__} is installed, so release {requested} cannot be added; install "
-                f"torch {requested} in this environment, or leave out {requested}"
+                f"torch {requested} in this environment, or omit {requested}"
             )
     before = manifests.load() if manifests.PATH.is_file() else None
     after = manifest_generator.generate(before, minor)
