@@ -89,6 +89,16 @@ class _AnyDevice(_accelerator_or_model.ModelRuntime):
         return module
 
 
+class _FirstStateOnly(_accelerator_or_model.ModelRuntime):
+    """Random functions that return the state of the first query again and again."""
+
+    def random_functions(self) -> Any:
+        module = super().random_functions()
+        state = module.get_rng_state()
+        module.get_rng_state = lambda: state
+        return module
+
+
 def _with_runtime(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
@@ -103,6 +113,7 @@ def _with_runtime(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Ca
 
 NAMED["the-accelerator"] = _with_runtime(_Nowhere)
 NAMED["guards-of-the-device"] = _with_runtime(_Lax)
+NAMED["random-states-of-the-accelerator"] = _with_runtime(_FirstStateOnly)
 NAMED["streams-as-contexts"] = _with_runtime(_Stuck)
 NAMED["seeds-by-the-module"] = _with_runtime(_HalfSeed)
 NAMED["states-by-the-module"] = _with_runtime(_FromTheSeed)

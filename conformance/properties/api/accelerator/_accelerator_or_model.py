@@ -61,6 +61,10 @@ class Runtime:
         """Return the object with ``torch.accelerator``'s memory functions."""
         return torch.accelerator
 
+    def random_functions(self) -> Any:
+        """Return the module ``torch.accelerator.random``, which torch has from 2.14."""
+        return torch.accelerator.random  # type: ignore[attr-defined]
+
 
 class _ModelStream:
     """A simulated stream whose work is always finished. Used as a context manager, it becomes the current
@@ -125,6 +129,7 @@ class ModelModule:
     initial_seed = staticmethod(torch.random.initial_seed)
     get_rng_state = staticmethod(torch.random.get_rng_state)
     set_rng_state = staticmethod(torch.random.set_rng_state)
+    get_rng_state_all = staticmethod(lambda: [torch.random.get_rng_state()])
     #: The size in bytes that every memory function reports. No tensor of these behaviours is larger.
     size = 1 << 30
 
@@ -177,6 +182,9 @@ class ModelRuntime(Runtime):
         return self.model_module
 
     def memory_functions(self) -> Any:
+        return self.model_module
+
+    def random_functions(self) -> Any:
         return self.model_module
 
     def current_accelerator(self) -> Any:

@@ -157,6 +157,35 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour(
     "accelerator",
+    level="core",
+    capabilities=("generator",),
+    must_detect=(),
+    page="generated/torch.accelerator.random.get_rng_state.html",
+)
+def random_states_of_the_accelerator(lab: Lab) -> None:
+    """``torch.accelerator.random`` returns the seed and the state of the default generator of each device.
+    The state is a tensor of bytes on the host, changes with each draw, and is the same after the same seed.
+    """
+    runtime = _accelerator_or_model.runtime_for(lab)
+    functions = runtime.random_functions()
+    torch.manual_seed(11)
+    lab.same("initial seed", functions.initial_seed())
+    state = functions.get_rng_state()
+    lab.holds("bytes on the host", state.dtype == torch.uint8 and state.device.type == "cpu")
+    torch.rand(4, device=lab.device)
+    lab.holds("a draw changes the state", not torch.equal(functions.get_rng_state(), state))
+    states = functions.get_rng_state_all()
+    lab.holds("one state for each device", len(states) == runtime.device_count())
+    current = states[runtime.current_index()]
+    lab.holds("the current device's state is listed", torch.equal(current, functions.get_rng_state()))
+    torch.manual_seed(11)
+    lab.holds("the seed restores the state", torch.equal(functions.get_rng_state(), state))
+    torch.manual_seed(12)
+    lab.same("another seed", functions.initial_seed())
+
+
+@behaviour(
+    "accelerator",
     capabilities=("pinned_memory", "non_blocking"),
     must_detect=("value",),
     page="https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
