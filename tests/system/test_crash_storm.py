@@ -69,6 +69,7 @@ def run_of_property(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return conformance(folder, "run", "-n", "2", sham="crash_beside", SHAM_COPIES=str(SUBJECTS))
 
 
+@pytest.mark.nightly("the loss of an operator is tested in every run")
 def test_the_other_results_of_a_property_are_lost_with_it(run_of_property: Run) -> None:
     rows = {name: row for name, row in run_of_property.rows.items() if name.startswith("beside/")}
     verdicts = {(name.rpartition("@")[2], row["verdict"]) for name, row in rows.items()}
@@ -79,17 +80,20 @@ def test_the_other_results_of_a_property_are_lost_with_it(run_of_property: Run) 
     assert all("blocked_by" not in rows[row["blocked_by"]] for row in inherited)
 
 
+@pytest.mark.nightly("the loss of an operator is tested in every run")
 def test_a_lost_property_leaves_the_other_properties_alone(run_of_property: Run) -> None:
     assert run_of_property.results["complete"]
     assert run_of_property.results["totals"] == {"crash": SUBJECTS, "pass": 3 * SUBJECTS}
 
 
+@pytest.mark.nightly("the loss of an operator is tested in every run")
 def test_a_property_costs_few_processes(run_of_property: Run) -> None:
     lost = lost_workers(run_of_property)
     # Five in a row, the subjects that two workers had begun by then, and the sample; and second attempts.
     assert 2 * (5 + 3) <= len(lost) <= 2 * (5 + 4 + 3)
 
 
+@pytest.mark.nightly("the loss of an operator is tested in every run")
 def test_a_property_that_passes_for_other_operators_runs_to_its_end(tmp_path: Path) -> None:
     run = conformance(tmp_path, "run", "-n", "2", sham="crash_beside,good", SHAM_COPIES="5")
     verdicts = {name: row["verdict"] for name, row in run.rows.items() if name.startswith("beside/good")}

@@ -81,6 +81,7 @@ def test_the_trace_has_recipes_kernels_collectives_and_streams(observed: Path) -
         assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
 
 
+@pytest.mark.nightly("profiles a training step on two ranks")
 def test_torch_memory_viewer_reads_the_snapshots(observed: Path) -> None:
     import torch.cuda._memory_viz as viewer
 
@@ -91,6 +92,7 @@ def test_torch_memory_viewer_reads_the_snapshots(observed: Path) -> None:
     assert viewer.memory(snapshot, format_flamegraph=str)
 
 
+@pytest.mark.nightly("profiles a training step on two ranks")
 def test_torch_flight_recorder_tool_reads_the_records(observed: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(observed / "flight")]
     done = subprocess.run([*command, "--prefix", "trace_"], capture_output=True, text=True)
@@ -117,6 +119,7 @@ def test_tensorboard_plugin_reads_the_traces(observed: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(perfetto.missing_program() is not None, reason=f"{perfetto.missing_program()} is missing")
+@pytest.mark.nightly("profiles a training step on two ranks")
 def test_perfetto_reads_the_traces(observed: Path, tmp_path: Path) -> None:
     for path in sorted((observed / "tensorboard").iterdir()):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
