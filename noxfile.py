@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sessions import code_coverage
 from sessions import matrix as matrices
+from sessions import releases as torch_releases
 from sessions import wheel as wheels
 from sessions import workflows as workflow_checks
 from sessions.environments import (
@@ -377,6 +378,15 @@ def matrix(session: nox.Session) -> None:
     ``-o DIR``.
     """
     matrices.run_matrix(session)
+
+
+@nox.session
+def releases(session: nox.Session) -> None:
+    """Nightly: run the suite on the CPU of each supported torch release, several GB each.
+
+    After ``--``: releases, such as ``2.9.1 2.15.0``, ``--level L`` and ``--mode M[,M]``.
+    """
+    torch_releases.run_releases(session)
 
 
 @nox.session

@@ -52,6 +52,16 @@ def on_host(value: Any) -> torch.Tensor:
     return tensor.to(torch.complex64) if tensor.dtype == torch.complex32 else tensor
 
 
+def indexable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or its bits in a signed dtype if its dtype is uint16, uint32 or uint64. The CPU of
+    older releases of torch does not index these dtypes.
+    """
+    if tensor.dtype not in _WIDE_INTEGERS:
+        return tensor
+    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.dtype.itemsize]
+    return tensor.contiguous().view(signed)
+
+
 def _to_comparison_dtype(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor in a wide dtype that the CPU can compare: float64, complex128, int64 or bool."""
     if tensor.dtype == torch.bool:

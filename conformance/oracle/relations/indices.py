@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from conformance.framework.compare import indexable
 from conformance.oracle.relations.relation import Equation, Relation
 from conformance.samples.operators import Sample
 
@@ -211,7 +212,8 @@ def _unique_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Eq
     yield Equation("the distinct values", values, expected_values, exact=True)
     rest, expected_rest = parts[1:], expected_parts[1:]
     if sample.kwargs.get("return_inverse") and rest:
-        yield Equation("the values put back by the inverse", parts[0][rest[0]], sample.input, exact=True)
+        restored = indexable(parts[0])[rest[0]]
+        yield Equation("the values put back by the inverse", restored, indexable(sample.input), exact=True)
         rest, expected_rest = rest[1:], expected_rest[1:]
     if sample.kwargs.get("return_counts") and rest:
         yield Equation("the counts", rest[0][order], expected_rest[0][expected_order], exact=True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.framework import trees
-from conformance.framework.compare import same_bits
+from conformance.framework.compare import indexable, same_bits
 from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._references import (
     OverloadReference,
@@ -80,7 +80,8 @@ def with_elements_replaced(
 def reversed_elements(tensor: torch.Tensor) -> torch.Tensor:
     """Return a dense tensor of the same shape with the elements in reverse order."""
     order = torch.arange(tensor.numel() - 1, -1, -1)
-    return tensor.detach().reshape(-1)[order].reshape(tensor.shape)
+    reversed_bits = indexable(tensor.detach().reshape(-1))[order]
+    return reversed_bits.view(tensor.dtype).reshape(tensor.shape)
 
 
 def index_of_tensor(reference: OverloadReference, tensor: torch.Tensor) -> int:

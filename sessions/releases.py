@@ -1,0 +1,43 @@
+"""Run the suite on the CPU of each supported torch release, and verify the release's entries in the manifest."""
+
+from __future__ import annotations
+
+import argparse
+
+import nox
+
+from sessions.environments import ROOT, Environment, install_torch
+
+#: The torch releases of the manifest, the latest patch release of each minor.
+RELEASES = (
+    *("2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0"),
+    *("2.13.0", "2.14.1", "2.15.0"),
+)
+
+
+def run_releases(session: nox.Session) -> None:
+    """Run target ``cpu`` on the requested releases, one environment for each."""
+    parser = argparse.ArgumentParser(prog="nox -s releases --", allow_abbrev=False)
+    parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"only these: {', '.join(RELEASES)}")
+    parser.add_argument("--level", default="core", help="level of the run (default: core)")
+    parser.add_argument("--mode", default="eager", help="modes of the run (default: eager)")
+    options = parser.parse_args(session.posargs)
+    failed = []
+    for release in options.releases or RELEASES:
+        if release not in RELEASES:
+            session.error(f"release {release} is not in the manifest; use one of {', '.join(RELEASES)}")
+        environment = Environment(session, f"release-{release}")
+        install_torch(environment, release)
+        environment.install("numpy", "scipy", "-e", str(ROOT))
+        arguments = ["--target", "cpu", "--mode", options.mode, "--level", options.level]
+        commands = (
+            ("conformance", "run", *arguments, "-o", f"conformance-out/releases/{release}"),
+            ("python", "-m", "tools.generate", "--check", "manifest"),
+        )
+        for program, *rest in commands:
+            try:
+                environment.run(program, *rest)
+            except nox.command.CommandFailed:
+                failed.append(f"{release} ({' '.join(rest[:3])})")
+    if failed:
+        session.error(f"failed: {'; '.join(failed)}")
