@@ -186,3 +186,10 @@ def test_outside_the_context_the_state_is_the_full_generator_state(philox):
     hpu.set_rng_state(_philox_state(7, 8))
     hpu.unset_rng_ctx("philox")
     assert hpu.get_rng_state().numel() > 16
+
+
+@pytest.mark.skipif(not hasattr(torch.accelerator, "random"), reason="torch.accelerator.random is new in 2.14")
+def test_accelerator_lists_one_state_for_each_device_of_the_node():
+    states = torch.accelerator.random.get_rng_state_all()
+    assert len(states) == torch.accelerator.device_count()
+    assert all(torch.equal(state, torch.hpu.get_rng_state()) for state in states)
