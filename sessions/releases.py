@@ -1,4 +1,4 @@
-"""Run the suite on the CPU of each supported torch release, and verify the release's entries in the manifest."""
+"""Run the suite on the CPU of each supported torch release, and verify its entries in the manifest."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ be equal in both runs. Conditions must be true in both runs.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import gc
@@ -110,10 +111,12 @@ class Lab:
         #: The same of the CPU's run, if this is the run on the device.
         self.cpu_error_types_by_context: dict[int, type[Exception]] = {}
         #: The errors with which the CPU contradicts a type or text that no page states, by the name of the
-        #: statement. Such errors differ between releases of torch, and the CPU's error is accepted too.
-        self.other_errors: dict[str, Exception] = {}
+        #: statement and the number of statements with this name before it. Such errors differ between
+        #: releases of torch, and the CPU's error is accepted too.
+        self.other_errors: dict[tuple[str, int], Exception] = {}
         #: The same of the CPU's run, if this is the run on the device.
-        self.cpu_other_errors: dict[str, Exception] = {}
+        self.cpu_other_errors: dict[tuple[str, int], Exception] = {}
+        self._statements_by_name: collections.Counter[str] = collections.Counter()
         self._random = torch.Generator().manual_seed(seed)
 
     @property
@@ -402,11 +405,9 @@ class Lab:
         basis_of_type = self.basis if type_is_documented else Basis.PARITY
         basis_of_text = self.basis if text_is_documented else Basis.PARITY
 
-        cpu_error = self.cpu_other_errors.get(name)
-        if cpu_error is not None and not type_is_documented:
-            expected_types = (*expected_types, type(cpu_error))
-        if cpu_error is not None and not text_is_documented and not re.search(match or "", str(cpu_error)):
-            match = None
+        statement = name, self._statements_by_name[name]
+        self._statements_by_name[name] += 1
+        cpu_error = self.cpu_other_errors.get(statement)
 
         def misses_match(error: Exception) -> bool:
             return match is not None and not re.search(match, str(error))
@@ -430,7 +431,9 @@ class Lab:
                 and (isinstance(raised, expected_types) or not type_is_documented)
                 and (not misses_match(raised) or not text_is_documented)
             ):
-                self.other_errors[name] = raised
+                self.other_errors[statement] = raised
+            elif cpu_error is not None and _is_same_error(raised, cpu_error):
+                pass
             elif is_refusal(raised) and (misses_match(raised) or not isinstance(raised, expected_types)):
                 text = f"{name} was refused: {one_line(raised)}"
                 self._deviates(
@@ -571,6 +574,15 @@ class Lab:
 def _storage_id(tensor: torch.Tensor) -> int:
     with lab_work():
         return int(tensor.untyped_storage()._cdata)
+
+
+def _is_same_error(actual: Exception, expected: Exception) -> bool:
+    """Return whether two errors have the same type, and the same text but for numbers and device names."""
+
+    def without_details(error: Exception) -> str:
+        return re.sub(r"[\d.]+|\b(cpu|meta|[a-z]+:\d+)\b", "#", one_line(error).lower())
+
+    return type(actual) is type(expected) and without_details(actual) == without_details(expected)
 
 
 def _join_names(types: Sequence[type[BaseException]]) -> str:

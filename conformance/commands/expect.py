@@ -120,7 +120,10 @@ def execute_check(arguments: argparse.Namespace) -> int:
         raise UsageError(f"the run has no results of target {file.name!r}; choose another run or target")
     book = entries.load_expectations(entries.expectation_files(file.name, file.expectations))
     names, today = expectation_targets.result_ids_by_mode(file, arguments.extra), datetime.date.today()
-    versions = [leg["torch"] for leg in of_target] or [installed_torch.version()]
+    versions = [
+        manifest.version_to_judge_by(version)
+        for version in [leg["torch"] for leg in of_target] or [installed_torch.version()]
+    ]
     mistakes = check.static_problems(book, names, today, versions)
     for leg in of_target:
         mistakes += check.problems_of_leg(book, leg, today)
@@ -161,7 +164,7 @@ def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propos
             waived = (
                 {}
                 if file.name in manifest.OWN_TARGETS
-                else manifest.waiver_links(leg["torch"], leg["mode"], rows)
+                else manifest.waiver_links(manifest.version_to_judge_by(leg["torch"]), leg["mode"], rows)
             )
             observed_legs.append(propose.LegRows(leg["mode"], leg["torch"], rows, waived))
     if not any(leg.rows for leg in observed_legs):

@@ -9,6 +9,7 @@ from conformance.expectations import entry_states
 from conformance.expectations.entries import Expectation, TargetExpectations
 from conformance.expectations.result_id_index import Index
 from conformance.model.records import Leg
+from conformance.plan.levels import manifest
 
 
 def static_problems(
@@ -83,7 +84,9 @@ def problems_of_leg(book: TargetExpectations, leg: Leg, today: datetime.date) ->
     rows = {row["id"]: row for row in leg["results"]}
     current = [
         record
-        for record in entry_states.entry_records(rows, book, leg["mode"], leg["torch"], today)
+        for record in entry_states.entry_records(
+            rows, book, leg["mode"], manifest.version_to_judge_by(leg["torch"]), today
+        )
         if not record["expired"]
     ]
     return entry_states.entry_problems(current, leg["mode"])

@@ -21,6 +21,7 @@ from conformance.model.id_patterns import is_literal, matches
 from conformance.model.records import ResultRow
 from conformance.model.torch_range import Minor, TorchScope, major_and_minor, separating_scope
 from conformance.model.verdicts import Kind, Verdict
+from conformance.plan.levels import manifest
 
 #: Result ids by mode: all results that the suite can require of a target.
 Plans = Mapping[str, frozenset[str]]
@@ -281,5 +282,7 @@ def _notes_for_user(
         yield f"{len(names)} {verdict_name} cannot be expected, such as {names[0]}; find out why first"
     for leg in legs:
         for entry in entries:
-            if entry.applies_to(leg.mode, leg.torch) and entry.expired(today, leg.torch):
+            if entry.applies_to(leg.mode, leg.torch) and entry.expired(
+                today, manifest.version_to_judge_by(leg.torch)
+            ):
                 yield f"{entry} expired on {entry.until}; check it, then set a later day or remove it"

@@ -457,7 +457,7 @@ def wildcard_reach(book: TargetExpectations, prepared: Prepared, mode: str) -> d
         ]
     )
     index = Index(full.result_ids())
-    version = prepared["facts"]["torch"]["version"]
+    version = manifest.version_to_judge_by(prepared["facts"]["torch"]["version"])
     patterns = {entry.id for entry in book.entries if entry.applies_to(mode, version)}
     return {pattern: len(index.matching(pattern)) for pattern in sorted(patterns) if not is_literal(pattern)}
 

@@ -88,8 +88,6 @@ def _fix_hash_seed() -> None:
 
 def _add_release(arguments: list[str]) -> int:
     from conformance.errors import UsageError
-
-    _fix_hash_seed()
     from tools.generate import release
 
     try:
@@ -103,6 +101,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Write or compare the generated files; return 1 if ``--check`` finds a stale file."""
     listed = sys.argv[1:] if arguments is None else arguments
     if listed[:1] == ["release"]:
+        if arguments is None:
+            _fix_hash_seed()
         return _add_release(listed[1:])
     parser = argparse.ArgumentParser(
         prog="python -m tools.generate",

@@ -1,8 +1,9 @@
 """``python -m tools.generate.manifest``: regenerate the manifest for the installed torch.
 
 With ``--check`` the committed manifest is only compared. Entries of other torch minors stay, unless the suite
-no longer has their property. A result that is new in the suite is added to the other minors that have its
-subject and dtype, without ``release_exclusions.toml``; a run on these minors shows whether it exists there.
+no longer has their property. The results of a new property are added to the other minors that have their
+subjects and dtypes, except those in ``release_exclusions.toml``; a run on these minors shows whether they
+exist there.
 """
 
 from __future__ import annotations
@@ -122,24 +123,19 @@ def _validity_spans(
     """Return, for each subject, the spans of torch minors in which it has results. A span consists of the
     dtype, the first minor, and the first minor after the span (None if there is none).
 
-    ``assumed`` has, by subject and dtype, the other minors in which a result exists if it is new in the
-    suite: those with other results of this subject in this dtype.
+    ``assumed`` has, by subject and dtype, the other minors with results of other properties of this subject
+    in this dtype. If the property has no result in such a minor yet, it is assumed to have this result.
     """
     minors_by_dtype: dict[str, dict[str, set[Minor]]] = collections.defaultdict(
         lambda: collections.defaultdict(set)
     )
-    known = {
-        (subject, dtype)
-        for group in (before.groups if before is not None else ())
-        if group.exists_on(minor)
-        for subject in group.subjects
-        for dtype in group.dtypes
+    measured = {
+        other for other in minors for group in (before.groups if before else ()) if group.exists_on(other)
     }
     for subject, dtypes in observed_now.items():
         for dtype in dtypes:
             minors_by_dtype[subject][dtype].add(minor)
-            if (subject, dtype) not in known:
-                minors_by_dtype[subject][dtype] |= assumed.get((subject, dtype), set())
+            minors_by_dtype[subject][dtype] |= assumed.get((subject, dtype), set()) - measured
     for group in before.groups if before is not None else ():
         for earlier_minor in minors:
             if earlier_minor != minor and group.exists_on(earlier_minor):

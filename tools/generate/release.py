@@ -4,6 +4,7 @@ person must decide about this release.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     for line in difference_lines(after, minor):
         print(line)
     print("to decide:")
-    for number, decision in enumerate(decisions(minor, describe_environment()), 1):
+    previous = max((other for other in after.minors if other < minor), default=(0, 0))
+    for number, decision in enumerate(decisions(minor, previous, describe_environment()), 1):
         print(f"{number}. {decision}")
     return 0
 
@@ -84,8 +86,11 @@ def _counted_subjects(ids: set[str]) -> str:
     return f"{len(ids)} ({most}{more})" if ids else "0"
 
 
-def decisions(minor: Minor, build: Build) -> Iterator[str]:
-    """Yield the decisions that the release needs, each with the command or file that makes it."""
+def decisions(minor: Minor, previous: Minor, build: Build) -> Iterator[str]:
+    """Yield the decisions that the release needs, each with the command or file that makes it.
+
+    ``previous`` is the nearest earlier minor of the manifest.
+    """
     text = manifests.minor_text(minor)
     if build.record is not None and build.record not in known_builds():
         yield (
@@ -95,7 +100,8 @@ def decisions(minor: Minor, build: Build) -> Iterator[str]:
         f"{entry.id} ({entry.source})"
         for target in manifests.OWN_TARGETS
         for entry in entries.load_expectations(entries.expectation_files(target)).entries
-        if entry.until == f"torch {text}"
+        if entry.until.startswith("torch ")
+        and previous < manifests.minor_of(entry.until.removeprefix("torch ")) <= minor
     ]
     if expired:
         more = f", and {len(expired) - SHOWN} more" if len(expired) > SHOWN else ""
@@ -114,6 +120,7 @@ def decisions(minor: Minor, build: Build) -> Iterator[str]:
             f"The reference device has no kernel table for torch {text}. To support the release, build the "
             "device and run 'python reference_backend/tests/kernels/test_kernel_table.py'."
         )
-    without = [name for name in CI_FILES if f"{text}." not in (ROOT / name).read_text()]
+    pattern = re.compile(rf"(?<![\d.]){re.escape(text)}\.")
+    without = [name for name in CI_FILES if not pattern.search((ROOT / name).read_text())]
     if without:
         yield f"Does CI run torch {text}? These files do not name it: {', '.join(without)}."

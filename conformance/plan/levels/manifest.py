@@ -195,14 +195,15 @@ def _measured_minors() -> tuple[Minor, ...]:
 def version_to_judge_by(version: str) -> str:
     """Return the torch version whose expectations and waivers apply to a run with ``version``.
 
-    It is ``version`` if the manifest has its minor, otherwise the nearest earlier minor of the manifest, or
-    its first minor. A nightly build therefore runs with the requirements of the latest release.
+    For a torch that is newer than all minors of the manifest, such as a nightly build, it is the latest minor
+    of the manifest. Otherwise, and if ``version`` is no version, it is ``version``.
     """
     minors = _measured_minors()
-    minor = minor_of(version)
-    if not minors or minor in minors:
+    try:
+        is_newer = bool(minors) and minor_of(version) > minors[-1]
+    except UsageError:
         return version
-    return minor_text(max((known for known in minors if known < minor), default=minors[0]))
+    return minor_text(minors[-1]) if is_newer else version
 
 
 def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict[str, dict[str, str]]:

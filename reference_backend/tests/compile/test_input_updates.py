@@ -1,4 +1,4 @@
-"""Test that compiled programs which exchange the values of their inputs store the values of eager mode."""
+"""Test that compiled programs which overwrite their inputs store and return the values of eager mode."""
 
 from __future__ import annotations
 
@@ -34,6 +34,63 @@ def exchange_of_rows(x: torch.Tensor, y: torch.Tensor) -> None:
     y[1] = before
 
 
+def middle_rows(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x[1 : x.shape[0] - 1].clone()
+    x.add_(1)
+    y[1 : y.shape[0] - 1].copy_(before)
+
+
+def flat_view(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x.view(x.shape[0] * x.shape[1]).clone()
+    x.add_(1)
+    y.view(-1).copy_(before)
+
+
+def squeezed(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x.unsqueeze(0).squeeze().clone()
+    x.add_(1)
+    y.copy_(before)
+
+
+def first_of_unbound_rows(x: torch.Tensor, y: torch.Tensor) -> None:
+    first, *_ = x.unbind(0)
+    y[0].copy_(first)
+    x.zero_()
+
+
+def part_of_split(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x.split([3, 0])[0].clone()
+    x.add_(1)
+    y.copy_(before)
+
+
+def rotated(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = torch.rot90(x, 0)
+    x.add_(1)
+    y.copy_(before)
+
+
+def returned_row_of_copy(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    before = x.clone()
+    row = before[0].clone()
+    x.add_(1)
+    y.add_(row)
+    return row
+
+
+def returned_transpose_of_copy(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    before = x.clone().t().clone()
+    x.add_(1)
+    return before
+
+
+def returned_view_of_input(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rows = x[1:]
+    x.add_(1)
+    y.copy_(x)
+    return rows
+
+
 def sum_with_zero(x: torch.Tensor, y: torch.Tensor) -> None:
     before = x + 0
     x.mul_(2)
@@ -57,6 +114,15 @@ PROGRAMS: list[Program] = [
     exchange_through_new_memory,
     copy_of_input_that_changes_later,
     exchange_of_rows,
+    middle_rows,
+    flat_view,
+    squeezed,
+    first_of_unbound_rows,
+    part_of_split,
+    rotated,
+    returned_row_of_copy,
+    returned_transpose_of_copy,
+    returned_view_of_input,
     sum_with_zero,
     own_transpose,
     rotation,
@@ -66,13 +132,23 @@ PROGRAMS: list[Program] = [
 @pytest.mark.parametrize("executable", ["fused", "interpreted"])
 @pytest.mark.parametrize(
     ("program", "dtype"),
-    [(program, dtype) for program in PROGRAMS for dtype in (torch.float32, torch.int64)]
-    + [(exchange, torch.bool)],
+    [(program, torch.float32) for program in PROGRAMS]
+    + [(exchange, dtype) for dtype in (torch.int64, torch.bool, torch.bfloat16, torch.complex64)]
+    + [(own_transpose, torch.int64)],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_stored_values_are_those_of_eager_mode(program: Program, executable: str, dtype: torch.dtype) -> None:
-    x, y = torch.arange(9).view(3, 3).to(dtype), torch.arange(9).view(3, 3).to(dtype).logical_not().to(dtype)
-    compiled = torch.compile(program, backend="hpu_backend", options={"executable": executable})
+def test_values_are_those_of_eager_mode(program: Program, executable: str, dtype: torch.dtype) -> None:
+    check_program(program, dtype, {"executable": executable})
+
+
+@pytest.mark.parametrize("program", [middle_rows, flat_view, squeezed, returned_row_of_copy])
+def test_values_with_dynamic_sizes_are_those_of_eager_mode(program: Program) -> None:
+    check_program(program, torch.float32, {"executable": "fused"}, dynamic=True)
+
+
+def check_program(program: Program, dtype: torch.dtype, options: dict[str, str], **settings: bool) -> None:
+    x, y = torch.arange(9).view(3, 3).to(dtype), torch.arange(9).view(3, 3).ne(4).to(dtype)
+    compiled = torch.compile(program, backend="hpu_backend", options=options, **settings)
     on_device = x.to("hpu"), y.to("hpu")
     for _ in range(2):
         expected, result = program(x, y), compiled(*on_device)
@@ -81,23 +157,31 @@ def test_stored_values_are_those_of_eager_mode(program: Program, executable: str
         assert expected is None or torch.equal(result.cpu(), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.uint16, torch.uint64], ids=str)
+def test_dtypes_without_a_negation_are_exchanged(dtype: torch.dtype) -> None:
+    bits = {1: torch.uint8, 2: torch.int16, 8: torch.int64}[dtype.itemsize]
+    x, y = torch.tensor([0, 1, 127, -1], dtype=torch.int64).to(bits), torch.tensor([3, 5, 7, 11]).to(bits)
+    on_device = x.view(dtype).to("hpu"), y.view(dtype).to("hpu")
+    torch.compile(exchange, backend="hpu_backend")(*on_device)
+    assert torch.equal(on_device[0].cpu().view(bits), y)
+    assert torch.equal(on_device[1].cpu().view(bits), x)
+
+
 def test_exchanged_state_of_a_training_step() -> None:
-    def step(weight: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def step(weight: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.no_grad():
+            before = x.squeeze().clone().t().clone()
             exchange(x, y)
-        return (weight * x).sum()
+        return (weight * x).sum(), before
 
     records = {}
     for device in ("cpu", "hpu"):
-        weight = torch.ones(3, device=device, requires_grad=True)
-        x, y = torch.arange(3.0, device=device), torch.full((3,), 7.0, device=device)
+        weight = torch.ones(3, 3, device=device, requires_grad=True)
+        x, y = torch.arange(9.0, device=device).view(3, 3), torch.full((3, 3), 7.0, device=device)
         call = torch.compile(step, backend="hpu_backend") if device == "hpu" else step
-        gradients = [torch.autograd.grad(call(weight, x, y), weight)[0].cpu() for _ in range(3)]
-        records[device] = [*gradients, x.cpu(), y.cpu()]
+        records[device] = []
+        for _ in range(3):
+            loss, before = call(weight, x, y)
+            records[device] += [torch.autograd.grad(loss, weight)[0].cpu(), before.cpu()]
+        records[device] += [x.cpu(), y.cpu()]
     assert all(map(torch.equal, records["cpu"], records["hpu"]))
-
-
-def test_exchanged_inputs_whose_dtype_cannot_be_negated_are_refused() -> None:
-    x, y = (torch.zeros(2, dtype=torch.float8_e4m3fn, device="hpu") for _ in range(2))
-    with pytest.raises(Exception, match="float8_e4m3fn is copied and then overwritten"):
-        torch.compile(exchange, backend="hpu_backend")(x, y)

@@ -188,7 +188,9 @@ def test_outside_the_context_the_state_is_the_full_generator_state(philox):
     assert hpu.get_rng_state().numel() > 16
 
 
-@pytest.mark.skipif(not hasattr(torch.accelerator, "random"), reason="torch.accelerator.random is new in 2.14")
+@pytest.mark.skipif(
+    not hasattr(torch.accelerator, "random"), reason="torch.accelerator.random is new in 2.14"
+)
 def test_accelerator_lists_one_state_for_each_device_of_the_node():
     states = torch.accelerator.random.get_rng_state_all()
     assert len(states) == torch.accelerator.device_count()

@@ -1,4 +1,4 @@
-"""Property ``compiled-exchange``: compiled programs exchange the values of their arguments correctly."""
+"""Property ``compiled-exchange``: compiled programs use the values of their arguments before they change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.target.target import Target
 
 STEPS = 3
 
-Program = Callable[[torch.Tensor, torch.Tensor], None]
+Program = Callable[[torch.Tensor, torch.Tensor], "torch.Tensor | None"]
 
 
 def _exchange(x: torch.Tensor, y: torch.Tensor) -> None:
@@ -27,8 +27,15 @@ def _exchange(x: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def _retain_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> None:
-    y.copy_(x)
+    before = x.clone()
     x.mul_(2).add_(1)
+    y.copy_(before)
+
+
+def _retain_a_view_of_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> None:
+    before = x.t()[1:].clone()
+    x.add_(1)
+    y[1:].copy_(before)
 
 
 def _exchange_rows(x: torch.Tensor, y: torch.Tensor) -> None:
@@ -43,12 +50,21 @@ def _transpose_in_place(x: torch.Tensor, y: torch.Tensor) -> None:
     y.add_(x)
 
 
+def _return_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    row = x.clone()[0].clone()
+    x.add_(1)
+    y.mul_(2)
+    return row
+
+
 #: Programs that write to both of their arguments, of shape (3, 3). All values are small whole numbers.
 PROGRAMS: dict[str, Program] = {
     "exchanges its arguments": _exchange,
     "retains a previous value": _retain_the_previous_value,
+    "retains a view of a previous value": _retain_a_view_of_the_previous_value,
     "exchanges rows": _exchange_rows,
     "transposes an argument in place": _transpose_in_place,
+    "returns a previous value": _return_the_previous_value,
 }
 
 
@@ -56,8 +72,8 @@ PROGRAMS: dict[str, Program] = {
     "compiled-exchange",
     subject_kind="api",
     statement=(
-        "Programs that copy between their arguments and overwrite them, compiled as one graph, leave the "
-        "values of uncompiled calls on the CPU in the arguments, in three steps."
+        "Programs that copy their arguments and then overwrite them, compiled as one graph, store and return "
+        "the values of uncompiled calls on the CPU, in three steps."
     ),
     documentation="generated/torch.compile.html",
     basis="consistency",
@@ -72,7 +88,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that ``torch.compile`` returns an optimized function with the same effects
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
-    A compiler that removes a copy of an argument, and overwrites the argument before it uses the copy, stores
+    A compiler that removes a copy of an argument, and overwrites the argument before it uses the copy, uses
     wrong values. Inductor of torch 2.13 does so (docs/torch-bugs.md#exchanged-inputs).
     """
     dtype = getattr(torch, recorder.id.dtype)
@@ -88,12 +104,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             report_error(target, recorder, outcome.error, label=label, sample=number)
             continue
         for step, (ours, theirs) in enumerate(zip(outcome.value, expected, strict=True)):
-            parts = zip(("first", "second"), ours, theirs, strict=True)
+            parts = zip(("first argument", "second argument", "result"), ours, theirs, strict=False)
             if not all(
                 compare_exact(
                     recorder,
                     *pair,
-                    label=f"the {part} argument after step {step} of a program that {name}",
+                    label=f"the {part} after step {step} of a program that {name}",
                     sample=number,
                 )
                 for part, *pair in parts
@@ -111,12 +127,10 @@ def _arguments(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, 
     return values[0].clone(), values[1].clone()
 
 
-def _run_steps(
-    call: Callable[[torch.Tensor, torch.Tensor], object], x: torch.Tensor, y: torch.Tensor
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return both arguments after each step."""
+def _run_steps(call: Program, x: torch.Tensor, y: torch.Tensor) -> list[list[torch.Tensor]]:
+    """Return both arguments, and the result if there is one, after each step."""
     records = []
     for _ in range(STEPS):
-        call(x, y)
-        records.append((x.clone(), y.clone()))
+        result = call(x, y)
+        records.append([x.clone(), y.clone(), *([] if result is None else [result.clone()])])
     return records

@@ -60,12 +60,13 @@ def test_a_duplicate_id_is_an_error() -> None:
     [
         ("2.13.0+cpu", "2.13.0+cpu"),
         ("2.9.1", "2.9.1"),
-        ("2.11.0", "2.9"),
+        ("2.11.0", "2.11.0"),
         ("2.14.0.dev20270101", "2.13"),
-        ("2.6.0", "2.9"),
+        ("3.0.0", "2.13"),
+        ("unknown", "unknown"),
     ],
 )
-def test_an_unknown_torch_is_judged_by_the_nearest_earlier_release(
+def test_a_newer_torch_is_judged_by_the_latest_release(
     monkeypatch: pytest.MonkeyPatch, version: str, expected: str
 ) -> None:
     monkeypatch.setattr(manifest, "_measured_minors", lambda: ((2, 9), (2, 13)))

@@ -48,13 +48,15 @@ def test_the_range_of_a_result_contains_the_measured_torch_minors() -> None:
     assert new_spans["add"] == [("float32", (2, 6), (2, 9)), ("int64", (2, 6), (2, 9))]
 
 
-def test_a_result_that_is_new_in_the_suite_is_added_to_other_minors_with_its_subject() -> None:
+def test_a_new_property_is_added_to_other_minors_with_its_subjects() -> None:
     minors = ((2, 6), (2, 9), (2, 13))
     assumed = {("add", "int64"): {(2, 9)}, ("add", "float32"): {(2, 6), (2, 9)}}
-    before = _statement(Group((2, 13), None, ("float32",), ("add",)))
-    spans = generate._validity_spans(before, {"add": ("float32", "int64")}, (2, 13), minors, assumed)
-    # The result in float32 is not new, so the manifest already states the minors in which it exists.
-    assert spans == {"add": [("float32", (2, 13), None), ("int64", (2, 9), None)]}
-    assert generate._validity_spans(None, {"add": ("float32",)}, (2, 13), minors, assumed) == {
-        "add": [("float32", (2, 6), None)]
+    observed = {"add": ("float32", "int64")}
+    assert generate._validity_spans(None, observed, (2, 13), minors, assumed) == {
+        "add": [("float32", (2, 6), None), ("int64", (2, 9), None)]
+    }
+    # Of this property, the manifest already states the results on 2.9.
+    before = _statement(Group((2, 9), None, ("float32",), ("add",)))
+    assert generate._validity_spans(before, observed, (2, 13), minors, assumed) == {
+        "add": [("float32", (2, 6), None), ("int64", (2, 13), None)]
     }

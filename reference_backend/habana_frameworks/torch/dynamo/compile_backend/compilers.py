@@ -10,6 +10,7 @@ from typing import Any
 from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
+from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule
@@ -53,8 +54,6 @@ class GraphCompiler:
             with inductor.virtual_fake_mode(self._fake_mode):
                 folding = bool(self._settings["joint_graph_constant_folding"])
                 parts = inductor.partition(joint, inputs, folding, **arguments)
-                for part in parts:
-                    overwritten_inputs.make_input_updates_independent(part)
         overwritten_inputs.save_copies_of_written(*parts, arguments["num_fwd_outputs"])
         return parts
 
@@ -75,7 +74,6 @@ class GraphCompiler:
         if self._fused:
             with inductor.virtual_fake_mode(self._fake_mode):
                 graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))
-                overwritten_inputs.make_input_updates_independent(graph)
         if not self._settings["use_graph_freezing"] or torch.is_grad_enabled():
             return self._compile("inference", graph, inputs, None)
         discard = bool(self._settings["discard_frozen_params"])
@@ -100,6 +98,10 @@ class GraphCompiler:
     ) -> Boxed:
         """Run the passes. `visible`: positions of outputs whose strides the caller uses; None means all."""
         start = time.perf_counter()
+        if self._fused:
+            returned = () if kind == "backward" else _returned_values()
+            with inductor.virtual_fake_mode(self._fake_mode), self._fake_mode:
+                overwritten_inputs.retain_overwritten_values(graph, returned)
         outputs = graph_outputs(graph)
         name = f"graph_{self._number}_{kind}"
         graph_text.dump_undivided(graph, name)
@@ -127,6 +129,21 @@ class GraphCompiler:
         summary.write_if_requested(context, seconds)
         executable: Boxed = context.executable
         return executable
+
+
+def _returned_values() -> set[int]:
+    """Return the positions of the outputs of the traced graph that are neither inputs nor views of inputs."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return set()
+    views = (OutputType.alias_of_input, OutputType.is_input)
+    first = metadata.num_mutated_inp_runtime_indices
+    return {
+        first + position
+        for position, info in enumerate(metadata.output_info)
+        if info.output_type not in views
+    }
 
 
 def _takes_parameters(dynamo_graph: GraphModule) -> bool:

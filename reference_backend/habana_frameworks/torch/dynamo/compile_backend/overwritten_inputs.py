@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from habana_frameworks.torch.internal.fusion import input_updates
-from habana_frameworks.torch.internal.fusion.description import NotFusable
 
 import torch
 from torch.fx import GraphModule, Node
@@ -60,30 +60,38 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
     backward.recompile()
 
 
-def make_input_updates_independent(graph_module: GraphModule) -> None:
-    """Make the values that a graph stores to its inputs at its end independent of the order of the stores.
+def retain_overwritten_values(graph_module: GraphModule, returned: Collection[int]) -> None:
+    """Make the values that a graph stores or returns independent of its stores to inputs.
 
     Inductor's joint-graph passes replace a copy of an input by the input, even if the graph overwrites the
-    input before it stores the copy (docs/torch-bugs.md#exchanged-inputs).
+    input before it uses the copy (docs/torch-bugs.md#exchanged-inputs).
 
-    Raises:
-        NotImplementedError: the dtype of such a copy has no negation.
+    Args:
+        graph_module: the graph; it is changed.
+        returned: positions of the outputs that are values. Other outputs are views of inputs.
     """
     graph = graph_module.graph
     stores = [node for node in graph.nodes if node.target is aten.copy_.default]
     if not stores:
         return
 
-    def add(op: Any, *args: Any) -> Node:
+    def add(op: Any, value: Node, **options: Any) -> Node:
         with graph.inserting_before(stores[0]):
-            node = graph.call_function(op, args)
-        node.meta["val"] = op(*(value_of(argument) for argument in args))
+            node = graph.call_function(op, (value,), options)
+        node.meta["val"] = op(value_of(value), **options)
         return node
 
-    try:
-        updates = input_updates.independent_of_order([(node.args[0], node.args[1]) for node in stores], add)
-    except NotFusable as error:
-        raise NotImplementedError(f"{error}: copy it outside the compiled function") from None
+    overwritten = input_updates.overwritten_inputs(node.args[0] for node in stores)
+    result = next(iter(graph.find_nodes(op="output")))
+    result.args = (
+        [
+            input_updates.independent_value(node, overwritten, add)
+            if position in returned and isinstance(node, Node) and isinstance(value_of(node), torch.Tensor)
+            else node
+            for position, node in enumerate(result.args[0])
+        ],
+    )
+    updates = input_updates.independent_of_order([(node.args[0], node.args[1]) for node in stores], add)
     for node, (_, value) in zip(stores, updates, strict=True):
         node.update_arg(1, value)
     graph_module.recompile()
