@@ -96,6 +96,8 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
         results = _validity_spans(properties_before.get(key), observed, minor, minors, assumed)
         if not results:
             continue
+        hooks_by_minor = _hooks_by_minor(properties_before.get(key), hooks.get(key, ()), minor, minors)
+        latest_hooks = hooks_by_minor[minors[-1]]
         statements.append(
             ManifestProperty(
                 kind=key[0],
@@ -103,14 +105,27 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
                 level=entry.level,
                 modes=tuple(entry.modes),
                 capabilities=tuple(entry.capabilities),
-                hooks=hooks.get(key, ()),
+                hooks=latest_hooks,
                 groups=manifests.property_groups(results),
                 promise=entry.statement,
                 documentation=entry.documentation,
+                other_hooks=tuple(
+                    (other, names) for other, names in hooks_by_minor.items() if names != latest_hooks
+                ),
             )
         )
     manifest = Manifest(minors, tuple(statements), ())
     return dataclasses.replace(manifest, waivers=upstream_waivers(manifest))
+
+
+def _hooks_by_minor(
+    before: ManifestProperty | None, observed_now: tuple[str, ...], minor: Minor, minors: tuple[Minor, ...]
+) -> dict[Minor, tuple[str, ...]]:
+    """Return the hooks of a property by minor. A new property has the same hooks on all minors."""
+    return {
+        other: observed_now if other == minor or before is None else before.hooks_on(other)
+        for other in minors
+    }
 
 
 def _validity_spans(

@@ -70,7 +70,8 @@ class Group:
 class ManifestProperty:
     """A property in the manifest.
 
-    The property has results only for a target that defines all hooks in ``hooks``. ``promise`` is the
+    The property has results only for a target that defines all hooks in ``hooks``. ``other_hooks`` replaces
+    ``hooks`` on some minors: an older torch lacks a function that a hook provides. ``promise`` is the
     requirement, and ``documentation`` is the page of PyTorch's documentation that states the requirement.
     """
 
@@ -83,6 +84,11 @@ class ManifestProperty:
     groups: tuple[Group, ...]
     promise: str = ""
     documentation: str = ""
+    other_hooks: tuple[tuple[Minor, tuple[str, ...]], ...] = ()
+
+    def hooks_on(self, minor: Minor) -> tuple[str, ...]:
+        """Return the hooks that a target must define on a minor of torch to have results."""
+        return dict(self.other_hooks).get(minor, self.hooks)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,7 +258,11 @@ def _cached_level_requirements(manifest: Manifest, minor: Minor, mode: str, leve
         needs = tuple(dict.fromkeys((*statement.capabilities, *subject_capabilities)))
         result_id = ResultId.parse(f"{statement.name}/{subject}@{dtype}")
         entries[str(result_id)] = RequiredResult(
-            result_id, statement.kind, needs, statement.hooks, floor.requires_result(dtype, needs)
+            result_id,
+            statement.kind,
+            needs,
+            statement.hooks_on(minor),
+            floor.requires_result(dtype, needs),
         )
     waived: dict[str, set[str]] = {}
     for waiver in manifest.waivers:
@@ -326,6 +336,7 @@ def _property_from_json(entry: Mapping[str, Any]) -> ManifestProperty:
         tuple(groups),
         str(entry.get("promise", "")),
         str(entry.get("documentation", "")),
+        tuple((_minor(minor), tuple(hooks)) for minor, hooks in entry.get("other_hooks", {}).items()),
     )
 
 
@@ -363,6 +374,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
                 "modes": list(statement.modes),
                 "capabilities": list(statement.capabilities),
                 "hooks": list(statement.hooks),
+                **_other_hooks_json(statement),
                 "promise": statement.promise,
                 "documentation": statement.documentation,
                 "results": [
@@ -388,6 +400,12 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
             for statement in manifest.waivers
         ],
     }
+
+
+def _other_hooks_json(statement: ManifestProperty) -> dict[str, Any]:
+    if not statement.other_hooks:
+        return {}
+    return {"other_hooks": {minor_text(minor): list(hooks) for minor, hooks in statement.other_hooks}}
 
 
 def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:

@@ -7,6 +7,7 @@ import importlib
 import re
 
 import pytest
+import torch
 
 from conformance.model.documentation import ROOT, page_url
 from conformance.model.vocabulary import KINDS
@@ -52,8 +53,10 @@ def test_every_property_names_a_page() -> None:
 
 
 def test_pages_of_a_single_name_document_an_existing_name() -> None:
-    names = [match[1] for page in _properties_by_page() if (match := _GENERATED.fullmatch(page))]
+    names = {match[1] for page in _properties_by_page() if (match := _GENERATED.fullmatch(page))}
     assert len(names) > 15
+    # The functions of a newer release, on which the release exclusions require the property.
+    names -= {"torch.accelerator.random.get_rng_state"} if not hasattr(torch.accelerator, "random") else set()
     for name in names:
         _object_named(name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,14 @@ def test_a_new_property_is_added_to_other_minors_with_its_subjects() -> None:
     assert generate._validity_spans(before, observed, (2, 13), minors, assumed) == {
         "add": [("float32", (2, 6), None), ("int64", (2, 13), None)]
     }
+
+
+def test_hooks_that_only_an_older_torch_needs_are_stated_for_its_minor() -> None:
+    minors = ((2, 6), (2, 13))
+    before = _statement(Group((2, 13), None, ("float32",), ("add",)))
+    assert generate._hooks_by_minor(before, ("graph",), (2, 6), minors) == {(2, 6): ("graph",), (2, 13): ()}
+    stated = dataclasses.replace(before, other_hooks=(((2, 6), ("graph",)),))
+    assert generate._hooks_by_minor(stated, (), (2, 13), minors) == {(2, 6): ("graph",), (2, 13): ()}
+    manifest_with_hooks = manifest.Manifest(minors, (stated,), ())
+    text = generate.manifest_text(manifest_with_hooks)
+    assert manifest.from_json(json.loads(text)).statements[0].hooks_on((2, 6)) == ("graph",)
