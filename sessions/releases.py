@@ -22,22 +22,23 @@ def run_releases(session: nox.Session) -> None:
     parser.add_argument("--level", default="core", help="level of the run (default: core)")
     parser.add_argument("--mode", default="eager", help="modes of the run (default: eager)")
     options = parser.parse_args(session.posargs)
+    unknown = [release for release in options.releases if release not in RELEASES]
+    if unknown:
+        session.error(f"{', '.join(unknown)}: use one of {', '.join(RELEASES)}")
     failed = []
     for release in options.releases or RELEASES:
-        if release not in RELEASES:
-            session.error(f"release {release} is not in the manifest; use one of {', '.join(RELEASES)}")
         environment = Environment(session, f"release-{release}")
         install_torch(environment, release)
         environment.install("numpy", "scipy", "-e", str(ROOT))
         arguments = ["--target", "cpu", "--mode", options.mode, "--level", options.level]
-        commands = (
-            ("conformance", "run", *arguments, "-o", f"conformance-out/releases/{release}"),
-            ("python", "-m", "tools.generate", "--check", "manifest"),
-        )
-        for program, *rest in commands:
+        commands = {
+            "the run": ("conformance", "run", *arguments, "-o", f"conformance-out/releases/{release}"),
+            "the manifest is stale": ("python", "-m", "tools.generate", "--check", "manifest"),
+        }
+        for step, command in commands.items():
             try:
-                environment.run(program, *rest)
+                environment.run(*command)
             except nox.command.CommandFailed:
-                failed.append(f"{release} ({' '.join(rest[:3])})")
+                failed.append(f"{release} ({step})")
     if failed:
         session.error(f"failed: {'; '.join(failed)}")

@@ -392,9 +392,9 @@ class Lab:
     ) -> None:
         """Record the condition that a call raises one of ``types`` (default RuntimeError).
 
-        That the call raises at all has the basis of the statement. A wrong type or text of the error has
-        basis parity, unless a page states it. If no page states it, the type and text of the CPU are right
-        too, because they differ between releases of torch.
+        If the call raises nothing, the failure has the basis of the statement. If it raises a wrong type or
+        text, the failure has basis parity, unless a page states the type or text. If no page states it, the
+        error that the CPU raises is accepted too, because errors differ between releases of torch.
 
         If ``match`` is given, the regular expression must match in the message. If it is not given, any
         message is accepted, but a refusal or a failed internal assertion of torch is accepted only if the
@@ -577,7 +577,7 @@ def _storage_id(tensor: torch.Tensor) -> int:
 
 
 def _is_same_error(actual: Exception, expected: Exception) -> bool:
-    """Return whether two errors have the same type, and the same text but for numbers and device names."""
+    """Return whether two errors have the same type, and the same text except for numbers and device names."""
 
     def without_details(error: Exception) -> str:
         return re.sub(r"[\d.]+|\b(cpu|meta|[a-z]+:\d+)\b", "#", one_line(error).lower())

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNEL_TABLES = ROOT / "reference_backend" / "tests" / "kernels" / "tables"
 #: Files that name the releases of CI.
 CI_FILES = (
+    "sessions/releases.py",
     "sessions/wheel.py",
     "sessions/matrix.py",
     ".github/workflows/nightly.yml",
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def difference_lines(manifest: Manifest, minor: Minor) -> Iterator[str]:
-    """Yield the differences between the results of a minor and those of the nearest other minor."""
+    """Yield the differences from the results of the minor before, or of the first minor if none is before."""
     others = [other for other in manifest.minors if other != minor]
     if not others:
         return
@@ -73,8 +74,8 @@ def difference_lines(manifest: Manifest, minor: Minor) -> Iterator[str]:
         if results != compared:
             yield (
                 f"{mode}: {len(results)} results; compared with torch {manifests.minor_text(nearest)}, "
-                f"{_counted_subjects(results - compared)} more and {_counted_subjects(compared - results)} "
-                "fewer"
+                f"{_counted_subjects(results - compared)} added and {_counted_subjects(compared - results)} "
+                "removed"
             )
 
 
@@ -82,8 +83,8 @@ def _counted_subjects(ids: set[str]) -> str:
     """Return the number of results, and their subjects with the most results."""
     subjects = Counter(name.partition("/")[2].rpartition("@")[0] for name in ids)
     most = ", ".join(subject for subject, _ in subjects.most_common(SHOWN))
-    more = f" and {len(subjects) - SHOWN} more" if len(subjects) > SHOWN else ""
-    return f"{len(ids)} ({most}{more})" if ids else "0"
+    more = f" and {len(subjects) - SHOWN} other subjects" if len(subjects) > SHOWN else ""
+    return f"{len(ids)} (of {most}{more})" if ids else "0"
 
 
 def decisions(minor: Minor, previous: Minor, build: Build) -> Iterator[str]:

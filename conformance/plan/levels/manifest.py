@@ -24,7 +24,7 @@ from conformance.plan import levels
 
 PATH = levels.FOLDER / "manifest.json"
 SCHEMA = 1
-COMMAND = "python -m tools.generate.manifest"
+COMMAND = "python -m tools.generate manifest"
 #: The targets that the suite itself provides. Their expectations with the reason ``upstream`` declare
 #: failures of torch itself.
 OWN_TARGETS = ("cpu", "hpu-reference")
@@ -146,7 +146,7 @@ class LevelRequirements:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """The whole manifest, for every torch minor on which the suite was run."""
+    """The whole manifest, for every torch minor that was added to it."""
 
     minors: tuple[Minor, ...]
     statements: tuple[ManifestProperty, ...]
@@ -201,8 +201,8 @@ def _measured_minors() -> tuple[Minor, ...]:
 def version_to_judge_by(version: str) -> str:
     """Return the torch version whose expectations and waivers apply to a run with ``version``.
 
-    For a torch that is newer than all minors of the manifest, such as a nightly build, it is the latest minor
-    of the manifest. Otherwise, and if ``version`` is no version, it is ``version``.
+    It is the latest minor of the manifest if torch is newer, such as a nightly build. Otherwise it is
+    ``version``, also if that is not a version number.
     """
     minors = _measured_minors()
     try:

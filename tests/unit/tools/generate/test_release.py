@@ -37,7 +37,7 @@ def test_the_difference_is_that_to_the_nearest_earlier_release() -> None:
     statement = ManifestProperty("operator", "value", "core", ("eager",), (), (), groups)
     manifest = Manifest(((2, 6), (2, 13), (2, 99)), (statement,), ())
     (line,) = release.difference_lines(manifest, (2, 99))
-    assert line == "eager: 3 results; compared with torch 2.13, 2 (new) more and 1 (gone) fewer"
+    assert line == "eager: 3 results; compared with torch 2.13, 2 (of new) added and 1 (of gone) removed"
     assert not list(release.difference_lines(manifest, (2, 13)))
 
 

@@ -68,7 +68,8 @@ def retain_overwritten_values(graph_module: GraphModule, returned: Collection[in
 
     Args:
         graph_module: the graph; it is changed.
-        returned: positions of the outputs that are values. Other outputs are views of inputs.
+        returned: positions of the outputs that must not share memory with an overwritten input. The
+            others are inputs, views of inputs, saved values, or outputs of a backward graph.
     """
     graph = graph_module.graph
     stores = [node for node in graph.nodes if node.target is aten.copy_.default]

@@ -1,4 +1,4 @@
-"""Retain values that a graph takes from its inputs and uses after it has overwritten these inputs.
+"""Keep Inductor from reading an input after the graph has overwritten it.
 
 A graph whose operators are functional writes to its inputs at its end. A value that it stores or returns may
 still be the memory of an input: ``before = x.clone(); x.add_(1); y.copy_(before)``. Inductor removes the
@@ -16,7 +16,8 @@ from torch.fx import Node
 
 aten = torch.ops.aten
 
-# Dtypes with a negation that represent all values of a dtype without one; float32 does so for 8-bit floats.
+# For dtypes without a negation: a dtype to which they convert and back without loss (uint64 wraps in int64).
+# For 8-bit floats it is float32.
 _WITH_NEGATION = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 _CONVERSION = torch.ops.prims.convert_element_type.default
 _COPIES = (aten.clone.default, aten._to_copy.default, aten.alias.default, _CONVERSION)
@@ -25,7 +26,7 @@ Add = Callable[..., Node]
 
 
 def independent_of_order(stores: Sequence[tuple[Node, Node]], add: Add) -> list[tuple[Node, Node]]:
-    """Return the stores (target, value) with values that no store changes.
+    """Return stores (target, value) whose values do not share memory with an input that a store overwrites.
 
     Args:
         stores: the stores at the end of a functional graph; each target is an input or a view of an input.
@@ -35,13 +36,14 @@ def independent_of_order(stores: Sequence[tuple[Node, Node]], add: Add) -> list[
     independent = []
     for target, value in stores:
         origin, is_elementwise = _origin(value)
+        # A value is safe if its memory is not overwritten, or if an input is written to itself elementwise.
         is_safe = origin not in overwritten or value is target or (origin is target and is_elementwise)
         independent.append((target, value if is_safe else _computed(value, add)))
     return independent
 
 
 def independent_value(value: Node, overwritten: Collection[Node], add: Add) -> Node:
-    """Return a node that has a value also after the graph has overwritten these inputs."""
+    """Return a node with the same value that shares no memory with the overwritten inputs."""
     return _computed(value, add) if _origin(value)[0] in overwritten else value
 
 
@@ -52,7 +54,7 @@ def overwritten_inputs(targets: Any) -> set[Node]:
 
 def _computed(value: Node, add: Add) -> Node:
     """Return an equal node that Inductor must compute: the value, negated twice. Inductor computes it before
-    it overwrites an operand, because its last operator is pointwise. A signalling NaN of 16 bits gets quiet.
+    it overwrites an operand, because its last operator is pointwise. A 16-bit signalling NaN becomes quiet.
     """
     dtype = value.meta["val"].dtype
     is_small_float = dtype.is_floating_point and dtype.itemsize == 1
@@ -64,11 +66,11 @@ def _computed(value: Node, add: Add) -> Node:
 
 
 def _origin(value: Node) -> tuple[Node, bool]:
-    """Follow the operators with one tensor operand. Return the first node, and whether all of them are
-    elementwise.
+    """Follow a value back through operators with one tensor operand (of ``copy``, the second). Return the
+    node before them, and whether all of them are elementwise.
 
-    Any of them may change nothing, such as a view, a copy, an addition of 0 or a rotation that Inductor
-    decomposes to a copy.
+    Inductor may reduce each of them to its operand: a view, a copy, an addition of 0, a rotation by 0
+    degrees.
     """
     is_elementwise = True
     while value.op == "call_function" and value.target is not aten.full.default:
@@ -87,7 +89,7 @@ def _origin(value: Node) -> tuple[Node, bool]:
 
 
 def _is_operand(node: Node) -> bool:
-    """Return whether a node has tensors that are not filled with one number."""
+    """Return whether a node is a tensor, or a list of tensors, and not the result of ``full``."""
     if node.target is aten.full.default:
         return False
     value = node.meta.get("val")
