@@ -13,7 +13,7 @@ import torch
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.api.programs import _program_checks, values
+from conformance.properties.api.programs import _program_checks, compiled_exchange, values
 from conformance.properties.api.programs.compiled_blocks import BLOCKS
 from conformance.properties.api.programs.compiled_state import PROGRAMS
 from conformance.properties.registry import find_property, properties
@@ -170,6 +170,26 @@ def test_compiled_programs_that_exchange_values(backend: str, kinds: set[Kind], 
     recorder = Recorder(ResultId(CaseId(entry.name, subject.name), dtype), seed=0)
     entry.check(target, subject, recorder)
     assert {failure.kind for failure in recorder.result().failures} == kinds
+
+
+def test_a_compiled_program_that_loses_its_result_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_with_log = compiled_exchange.compile_with_log
+
+    def compile_without_result(target: Target, program: Any) -> tuple[Any, Any]:
+        call, log = compile_with_log(target, program)
+
+        def call_without_result(*arguments: torch.Tensor) -> None:
+            call(*arguments)
+
+        return call_without_result, log
+
+    monkeypatch.setattr(compiled_exchange, "compile_with_log", compile_without_result)
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend="aot_eager")
+    entry, subject = find_property("api", "compiled-exchange"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
+    entry.check(target, subject, recorder)
+    (failure,) = recorder.result().failures
+    assert failure.kind is Kind.VALUE and "returns a previous value" in failure.message
 
 
 def test_each_program_that_writes_state_shows_the_fault_of_torch() -> None:

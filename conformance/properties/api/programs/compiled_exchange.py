@@ -1,4 +1,4 @@
-"""Property ``compiled-exchange``: compiled programs use the values of their arguments before they change."""
+"""Property ``compiled-exchange``: compiled programs use copies of arguments that they overwrite."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 
 from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import attempt_on, report_error
-from conformance.framework.compare import compare_exact
+from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.api.programs._program_checks import applies_in_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -104,8 +105,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             report_error(target, recorder, outcome.error, label=label, sample=number)
             continue
         for step, (ours, theirs) in enumerate(zip(outcome.value, expected, strict=True)):
+            has_result = fact(
+                recorder,
+                len(ours) == len(theirs),
+                Kind.VALUE,
+                f"a program that {name}, compiled, has a result only on one device",
+                sample=number,
+            )
             parts = zip(("first argument", "second argument", "result"), ours, theirs, strict=False)
-            if not all(
+            if not has_result or not all(
                 compare_exact(
                     recorder,
                     *pair,
