@@ -83,12 +83,12 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
     measured = _minors_by_subject_and_dtype(before) if before is not None and minor in before.minors else {}
     statements = []
     for key, entry in sorted(entries.items()):
-        observed = results_of.get(key, {})
+        kind, observed = key[0], results_of.get(key, {})
         assumed = {
             (subject, dtype): {
-                other
-                for other in measured.get((key[0], subject, dtype), ())
-                if _is_in_release(entry.name, subject, dtype, other)
+                listed_minor
+                for listed_minor in measured.get((kind, subject, dtype), ())
+                if _is_in_release(entry.name, subject, dtype, listed_minor)
             }
             for subject, dtypes in observed.items()
             for dtype in dtypes
@@ -123,8 +123,10 @@ def _hooks_by_minor(
 ) -> dict[Minor, tuple[str, ...]]:
     """Return the hooks of a property by minor. A new property has the same hooks on all minors."""
     return {
-        other: observed_now if other == minor or before is None else before.hooks_on(other)
-        for other in minors
+        listed_minor: (
+            observed_now if listed_minor == minor or before is None else before.hooks_on(listed_minor)
+        )
+        for listed_minor in minors
     }
 
 

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     for line in difference_lines(after, minor):
         print(line)
     print("to decide:")
-    previous = max((other for other in after.minors if other < minor), default=(0, 0))
+    previous = max((listed for listed in after.minors if listed < minor), default=(0, 0))
     for number, decision in enumerate(decisions(minor, previous, describe_environment()), 1):
         print(f"{number}. {decision}")
     return 0
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def difference_lines(manifest: Manifest, minor: Minor) -> Iterator[str]:
     """Yield the differences from the results of the minor before, or of the first minor if none is before."""
-    others = [other for other in manifest.minors if other != minor]
-    if not others:
+    compared_minors = [listed for listed in manifest.minors if listed != minor]
+    if not compared_minors:
         return
-    nearest = max((other for other in others if other < minor), default=min(others))
+    nearest = max((listed for listed in compared_minors if listed < minor), default=min(compared_minors))
     for mode in MODES:
         results, compared = (
             {f"{s.name}/{subject}@{dtype}" for s, subject, dtype in manifest.ids(which, mode)}
