@@ -39,8 +39,8 @@ _COMMANDS = (
     *(torch, matrix, site, relay, readiness, export, ci),
 )
 
-#: The commands that workflows call with the values of their inputs. There an empty value is an input that is
-#: not set, and each command checks the options that it requires.
+#: The commands that CI workflows call with the workflow's inputs as option values. For these commands, an
+#: empty value means that the input is not set. Each command checks the options that it requires.
 _EMPTY_OPTION_IS_UNSET = ("ci", "relay", "readiness", "site")
 
 
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     * 2: the user can fix the error, which is printed in one sentence.
     * 3: a fault of the suite. It must be different from 1, which means unexpected results.
-    * 141: the reader closed the output (``| head``). Shells report the same code.
+    * 141: the reader closed the output (``| head``). Shells report this code for SIGPIPE.
     """
     options = command_parser().parse_args(arguments)
     if options.command not in _EMPTY_OPTION_IS_UNSET and (empty := _empty_options(arguments)):
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if arguments is None:
         _fix_hash_seed()
-        if exit_with_parent.VARIABLE in os.environ:  # a process of the suite started this one
+        if exit_with_parent.VARIABLE in os.environ:  # another process of the suite started this process
             exit_with_parent.follow()
     try:
         code: int = options.execute(options)
@@ -137,8 +137,8 @@ def _empty_options(arguments: list[str] | None) -> list[str]:
 
 
 def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
-    """Return True if ``file_name`` is a path argument of the command line, or a folder above or a path below
-    such an argument.
+    """Return True if ``file_name`` is a path argument of the command line, a folder that contains one of
+    these paths, or a path inside one of these paths.
     """
     if not isinstance(file_name, (str, bytes)):
         return False
@@ -148,7 +148,7 @@ def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device, so that Python does not write its buffer at exit."""
+    """Redirect stdout to the null device, so that Python's flush of stdout at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

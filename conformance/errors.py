@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: The exit code that shells report for a process that a closed pipe ended.
+#: The exit code if the reader of the output closed the pipe. Shells report this code for SIGPIPE.
 OUTPUT_CLOSED = 141
 
 

@@ -4,7 +4,7 @@ Usage: ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conf
 
 One pytest item is one case. Under ``conformance run`` the plugin reads the plan from a file and writes
 results only to the journal. Without the runner, the plugin builds the plan and also reports to pytest. The
-processes that run cases import torch. The controller of pytest-xdist does not.
+processes that run cases import torch. The controller of pytest-xdist does not import torch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def pytest_report_header() -> list[str]:
     """Return a warning if the hash seed is not 0: the samples then vary between runs."""
     if os.environ.get("PYTHONHASHSEED") == "0":
         return []
-    return ["conformance: set PYTHONHASHSEED=0 to have the samples that `conformance run` and `repro` have"]
+    return ["conformance: set PYTHONHASHSEED=0 to get the same samples as `conformance run`"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--conformance-mode", metavar="MODE", default="eager", help="mode (default: eager)")
     group.addoption("--conformance-level", metavar="LEVEL", default="full", help="level (default: full)")
-    group.addoption("--conformance-shard", metavar="I/N", default="1/1", help="run one of N parts")
+    group.addoption("--conformance-shard", metavar="I/N", default="1/1", help="run part I of N of the plan")
     group.addoption("--conformance-samples", metavar="all|N", default="default", help="samples per result")
     group.addoption("--conformance-output", metavar="DIR", help="folder for journal.jsonl and tracebacks")
     group.addoption("--conformance-only", metavar="FILE", help="run the plan in this file")
@@ -77,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         type=int,
         default=0,
-        help="start up to N more pytest-xdist workers while others wait",
+        help="start up to N more pytest-xdist workers while the cases of other workers wait",
     )
     group.addoption("--conformance-attempt", metavar="N", type=int, default=1, help="number of this attempt")
     group.addoption(
@@ -109,8 +109,9 @@ class Session:
         return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
 
     def kind_of_first_dtype(self, nodeid: str) -> str:
-        """Return the kind of the dtype that runs first in the case of an item; an empty text without a plan
-        file, because building a plan imports torch.
+        """Return the kind (``int``, ``16 bits``, …) of the first dtype in which the case of an item runs.
+
+        Return an empty text if there is no plan file, because building a plan would import torch.
         """
         if self.config.getoption("--conformance-only") is None:
             return ""
@@ -121,14 +122,16 @@ class Session:
         return self._first_kinds.get(nodeid.partition("[")[2].removesuffix("]"), "")
 
     def write_independent(self, node: Any) -> None:
-        """Write to the journal that no other result blocked the device for the last result of a worker."""
+        """Write to the journal that a worker was lost although no other worker blocked the device."""
         if self.output is not None:
             journal = Journal(self.output / "journal.jsonl")
             journal.write("independent", worker=f"{node.gateway.id}-{process_id(node)}")
             journal.close()
 
     def mark_as_continued(self, nodeid: str) -> None:
-        """Record that another worker continues the case of an item: it runs only dtypes that none began."""
+        """Record that another worker continues the case of an item. That worker skips the dtypes that have
+        begun already.
+        """
         if self.output is not None:
             continued_cases.mark(self.output, nodeid)
 
@@ -194,7 +197,7 @@ class Session:
         return self._executor
 
     def run(self, item: CaseItem) -> None:
-        """Run the case of an item, without the dtypes that another worker began if the case is continued."""
+        """Run the case of an item. If the case is continued, skip the dtypes that another worker began."""
         if self._begun is None and self.output is not None:
             self._begun = BegunResults(self.output, self.config.getoption("--conformance-attempt"))
         begun = self._begun
@@ -350,14 +353,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         len(config.option.tx),
         scheduling_group,
         log,
-        # A second attempt is about one result, whatever the others of its subject did.
+        # In a second attempt, a lost result does not withhold the other results of its subject.
         is_isolated=lambda nodeid: first_attempt and is_about_one_operator(nodeid),
         property_of=scheduled_property,
         property_losses=LOST_SUBJECTS_IN_A_ROW,
         variant_of=session.kind_of_first_dtype,
         continue_item=session.mark_as_continued,
         report_independent=session.write_independent,
-        # pytest-xdist replaces a crashed worker in the same way. All its workers are alike.
+        # pytest-xdist replaces a crashed worker in the same way. Any active worker can be cloned.
         start_worker=lambda: distributor._clone_node(next(iter(distributor._active_nodes))),
         most_additional=config.getoption("--conformance-additional-workers"),
         time_limit=config.getoption("--conformance-timeout"),
@@ -375,13 +378,13 @@ def scheduling_group(nodeid: str) -> str:
 
 
 def scheduled_property(nodeid: str) -> str:
-    """Return the property of an item with its module."""
+    """Return the node id of an item without its subject. Items of one property have equal texts."""
     module, _, name = nodeid.partition("::")
     return f"{module}::{name.partition('/')[0]}"
 
 
 def is_about_one_operator(nodeid: str) -> bool:
-    """Return True unless the subject of an item is a whole area."""
+    """Return True unless the subject of an item covers many operators, such as an API area."""
     module = nodeid.partition("::")[0].rpartition("/")[2]
     return module not in {f"test_{kind}.py" for kind in AREA_KINDS}
 

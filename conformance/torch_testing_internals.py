@@ -1,8 +1,8 @@
 """Access to ``torch.testing._internal`` and other private modules of torch.
 
 These modules change with each release, so no other module of this package imports them. If a release does not
-have a feature, the function for it returns an empty value or ``None`` and does not raise. A release older
-than :data:`OLDEST` is rejected.
+have a feature, the function for the feature returns an empty value or ``None`` and does not raise. A release
+older than :data:`OLDEST` is rejected.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _allow_missing_generators() -> None:
     """Make OpInfos that freeze the random state usable if the accelerator's module has no random state.
 
     The wrapper of these OpInfos saves and restores the random state of the accelerator, even if the call runs
-    on the CPU. This function replaces the wrapper's context manager by one that omits the accelerator, so
-    that a device without a generator can run these OpInfos.
+    on the CPU. This function replaces the wrapper's context manager by a context manager that omits the
+    accelerator, so that a device without a generator can run these OpInfos.
     """
     from torch.testing import _utils
 
@@ -168,8 +168,8 @@ def is_reduction(info: Any) -> bool:
 def is_device_specific(info: Any) -> bool:
     """Return whether an OpInfo has no reference values, because it cannot run on the CPU.
 
-    Such an OpInfo declares no dtype for the CPU, or compiles CUDA source at run time. The latter are the
-    ``jiterator`` entries, which declare CPU dtypes although they have no CPU kernel.
+    Such an OpInfo declares no dtype for the CPU, or is a ``jiterator`` entry. ``jiterator`` entries compile
+    CUDA source at run time. They declare CPU dtypes although they have no CPU kernel.
     """
     return not info.dtypes or info.name.startswith("jiterator_")
 
@@ -232,7 +232,7 @@ def quiet() -> Iterator[None]:
 
 
 def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: int) -> list[Any]:
-    """Return the SampleInputs of an OpInfo, made on the CPU. They depend only on ``seed``.
+    """Return the SampleInputs of an OpInfo, made on the CPU. Their random values depend only on ``seed``.
 
     This function calls ``sample_inputs_func`` directly. The public method ``sample_inputs`` would reseed the
     generators of the host and of all devices before each sample, with a seed from the name of a test on the
@@ -381,8 +381,8 @@ def operator_names_recorded() -> Iterator[list[str]]:
 def capture_data_dependent_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
     """Return a compiled function that traces operators with data-dependent shapes into its graph.
 
-    With ``fullgraph``, torch 2.13 does this by default, and torch 2.6 needs a setting. The releases between
-    them were not tried.
+    With ``fullgraph``, torch 2.13 does this by default, and torch 2.6 needs a setting. Releases between
+    2.6 and 2.13 were not tried.
     """
     import torch._dynamo.config as config
 
@@ -555,8 +555,8 @@ def trace_ahead_of_time(
 
 
 def trace_module_ahead_of_time(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a module that ahead-of-time autograd traces at its first call. Both modules have the same
-    parameters.
+    """Return a module that ahead-of-time autograd traces at its first call. The returned module has the
+    parameters of ``module``.
     """
     from functorch.compile import aot_module, nop
 
@@ -638,7 +638,7 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", cl
 
 def is_dispatch_mode_active() -> bool:
     """Return whether a Python dispatch mode is active. Forward-mode AD of ``torch._foreach_*`` operators
-    crashes under such a mode.
+    crashes while a mode is active.
     """
     return torch._C._len_torch_dispatch_stack() > 0
 

@@ -118,9 +118,9 @@ def behaviour(
     The property's name is the function's name with dashes instead of underscores. Its requirement is the
     first paragraph of the docstring. ``must_detect`` lists the kinds of injected faults that must make the
     behaviour fail. The list is empty if the tests define a special fault under the property's name.
-    ``page`` is the page of the documentation that states the requirement; by default that of the area.
-    ``basis`` and ``ground`` are those of the property; statements inside :meth:`.lab.Lab.parity` and its
-    siblings have their own.
+    ``page`` is the page of the documentation that states the requirement (default: the page of
+    the area). ``basis`` and ``ground`` apply to the property. Statements inside :meth:`.lab.Lab.parity`,
+    ``consistent`` or ``documented`` have a different basis.
 
     Raise ValueError for an unknown area or fault, and for a program without a docstring.
     """
@@ -195,20 +195,22 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     if actual.failed_statements:
         expected, cpu_error = _run_on_cpu(entry, target, recorder, actual.failed_statements)
         if len(expected.skipped_contexts) < len(actual.failed_statements):
-            # The CPU did not reach a statement, such as one for accelerators only. The
-            # observations after the first skipped statement cannot be compared.
+            # The CPU did not reach one of the failed statements, which may run on accelerators only. The
+            # observations after the first failed statement cannot be compared.
             first = actual.failed_statements[0]
             del actual.observations[first.observation_count :], actual.deviations[first.deviation_count :]
             del expected.observations[first.observation_count :]
             actual.doubtful_errors.clear()
             cpu_error = error = None
-            recorder.note("the rest was not compared, because the CPU cannot skip the statement that failed")
+            recorder.note(
+                "observations after the failed statement were not compared, because the CPU did not run it"
+            )
     undeclared = _UndeclaredStatements(entry, target, recorder, actual.failed_statements)
     other_branch = _compare_observations(target, recorder, actual, expected, undeclared)
     cpu_deviations = {(deviation.kind, deviation.message) for deviation in expected.deviations}
     for deviation in actual.deviations:
         is_also_on_cpu = (deviation.kind, deviation.message) in cpu_deviations
-        # If only the device raises, the program goes on as if the CPU raised too.
+        # Deviations after the observation at which the two runs took different branches are ignored.
         if other_branch is not None and deviation.observation_count > other_branch:
             continue
         if not is_also_on_cpu and not undeclared.needs_undeclared_dtype(deviation.position):
@@ -240,7 +242,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
 def _run_on_cpu(
     entry: Behaviour, target: Target, recorder: Recorder, skipped: Sequence[FailedStatement]
 ) -> tuple[Lab, Exception | None]:
-    """Run a program on the CPU without some statements. Return the run, and the error that ended it."""
+    """Run a program on the CPU without the ``skipped`` statements. Return its Lab, and its error or None."""
     lab = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     lab.statements_to_skip = {statement.context_number: statement for statement in skipped}
     error: Exception | None = None
@@ -257,8 +259,8 @@ def _run_on_cpu(
 def _compare_observations(
     target: Target, recorder: Recorder, actual: Lab, expected: Lab, undeclared: _UndeclaredStatements
 ) -> int | None:
-    """Compare observations in their order. If the program takes another branch than on the CPU, return the
-    index of the observation at which it does so: later observations cannot be compared.
+    """Compare the observations of both runs in order. If the program took different branches in the two runs,
+    return the index of the first observation that shows this: later observations cannot be compared.
     """
     for index, (actual_observation, expected_observation) in enumerate(
         zip(actual.observations, expected.observations, strict=False)
@@ -316,8 +318,7 @@ def _report_end(
 
 
 class _UndeclaredStatements:
-    """Finds the statements of a program that need an undeclared dtype, so that deviations at these statements
-    can be ignored.
+    """The statements of a program that need an undeclared dtype. Deviations at these statements are ignored.
 
     The first call of :meth:`needs_undeclared_dtype` runs the program on the CPU.
     """
@@ -367,8 +368,8 @@ class _UndeclaredStatements:
         return dtypes_by_position
 
     def needs_undeclared_dtype(self, position: StatementPosition | None) -> bool:
-        """Return True if the statement at a position needs an undeclared dtype. In that case record the dtype
-        in the recorder.
+        """Return True if the statement at a position needs an undeclared dtype. If so, tell the recorder that
+        the result omits this dtype.
         """
         missing = self._undeclared_dtypes_by_position.get(position) if position is not None else None
         if missing:

@@ -43,14 +43,14 @@ _SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """A condition that is false in one run. It is a deviation independently of the other run."""
+    """A condition of the program that is false in one run, whatever the other run recorded."""
 
     kind: Kind
     message: str
     position: StatementPosition | None
     #: None means the basis of the behaviour.
     basis: Basis | None = None
-    #: The number of observations that were recorded before.
+    #: The number of observations that were recorded before the deviation.
     observation_count: int = 0
 
 
@@ -102,19 +102,21 @@ class Lab:
         self._entered_contexts = 0
         #: The statements that ended a context of basis parity by an error, in the run on the device.
         self.failed_statements: list[FailedStatement] = []
-        #: The statements that this run on the CPU must skip too, by the number of their context.
+        #: The failed statements that this run on the CPU must skip. The key is the number of the basis
+        #: context (:meth:`parity`, :meth:`consistent` or :meth:`documented`) that contains the statement.
         self.statements_to_skip: dict[int, FailedStatement] = {}
-        #: The contexts in which this run has skipped its statement.
+        #: The numbers of the basis contexts in which this run has skipped a statement.
         self.skipped_contexts: set[int] = set()
-        #: The type of the error with which a context ended, by its number.
+        #: The type of the error that left a basis context, by the number of the context.
         self.error_types_by_context: dict[int, type[Exception]] = {}
-        #: The same of the CPU's run, if this is the run on the device.
+        #: The ``error_types_by_context`` of the run on the CPU, if this is the run on the device.
         self.cpu_error_types_by_context: dict[int, type[Exception]] = {}
-        #: The errors with which the CPU contradicts a type or text that no page states, by the name of the
-        #: statement and the number of statements with this name before it. Such errors differ between
-        #: releases of torch, and the CPU's error is accepted too.
+        #: The errors of the CPU in :meth:`raises` that do not have the expected type or text, if no page
+        #: states this type or text. Such errors differ between releases of torch, so the device may raise
+        #: the CPU's error instead. The key is the name of the call and the number of earlier calls with this
+        #: name.
         self.other_errors: dict[tuple[str, int], Exception] = {}
-        #: The same of the CPU's run, if this is the run on the device.
+        #: The ``other_errors`` of the run on the CPU, if this is the run on the device.
         self.cpu_other_errors: dict[tuple[str, int], Exception] = {}
         self._statements_by_name: collections.Counter[str] = collections.Counter()
         self._random = torch.Generator().manual_seed(seed)
@@ -195,18 +197,18 @@ class Lab:
                 self.uploaded(thing)
             return thing.to(self.device)  # type: ignore[attr-defined,no-any-return]
 
-    # The following methods give the statements inside their context a basis of their own.
+    # The following context managers set the basis of the statements inside them.
 
     @contextlib.contextmanager
     def documented(self) -> Iterator[None]:
-        """Mark statements that a page of PyTorch's documentation demands, in a behaviour of another basis."""
+        """Mark statements that a page of PyTorch's documentation demands. The behaviour has another basis."""
         with self._with_basis(Basis.DOCUMENTED):
             yield
 
     @contextlib.contextmanager
     def consistent(self, ground: str) -> Iterator[None]:
-        """Mark statements that demand only that the device agrees with itself. ``ground`` says which two of
-        its answers must agree.
+        """Mark statements that demand only that the device agrees with itself. ``ground`` says which two
+        results of the device must agree.
         """
         with self._with_basis(Basis.CONSISTENCY):
             yield
@@ -216,9 +218,9 @@ class Lab:
         """Mark statements in which the device must only do what the CPU does. ``ground`` says what no page
         states.
 
-        If such a statement raises an error on the device, the program goes on after the context, so that the
-        error does not hide the checks that follow. The CPU then runs the program once more without that
-        statement, and its observations are the expected ones.
+        If such a statement raises an error on the device, the program continues after the context, so that
+        the error does not hide the checks that follow. The CPU then reruns the program without that
+        statement. The observations of the rerun are the expected observations.
         """
         with self._with_basis(Basis.PARITY):
             yield
@@ -392,14 +394,16 @@ class Lab:
     ) -> None:
         """Record the condition that a call raises one of ``types`` (default RuntimeError).
 
-        If the call raises nothing, the failure has the basis of the statement. If it raises a wrong type or
-        text, the failure has basis parity, unless a page states the type or text. If no page states it, the
-        error that the CPU raises is accepted too, because errors differ between releases of torch.
+        If the call raises nothing, the failure has the basis of the statement. If the type or text of the
+        error is wrong, the failure has basis parity, unless a page states the type or text. If no page states
+        the type or text, the error of the CPU is accepted too, because errors differ between releases of
+        torch.
 
-        If ``match`` is given, the regular expression must match in the message. If it is not given, any
-        message is accepted, but a refusal or a failed internal assertion of torch is accepted only if the
-        call raises one on the CPU too (:func:`conformance.behaviours.behaviour.check_behaviour`).
-        Otherwise it is a failure of basis parity, because the call raises an error, as it must.
+        If ``match`` is given, the regular expression must match in the message. Without ``match``, any
+        message is accepted, with one exception: if the device refuses the call or torch fails an internal
+        assertion, the same must happen on the CPU
+        (:func:`conformance.behaviours.behaviour.check_behaviour`). Otherwise the failure has basis parity,
+        unless a page states the text.
         """
         expected_types = types or (RuntimeError,)
         basis_of_type = self.basis if type_is_documented else Basis.PARITY
@@ -463,9 +467,10 @@ class Lab:
     def value_or_error(
         self, name: str, call: Callable[[], T], *types: type[Exception]
     ) -> tuple[T | None, Exception | None]:
-        """Return the value of a call, or its error of one of ``types``. Record which of both it is.
+        """Return the value of a call and None. If the call raises an error of ``types``, return None and the
+        error. Record whether the call raised.
 
-        If only the device raises, the failure is the device's error. ``name`` names the call.
+        If only the device raises, the device's error is reported as the failure. ``name`` names the call.
         """
         position = self._position(len(self.observations))
         value: T | None = None

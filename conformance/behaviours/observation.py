@@ -76,7 +76,7 @@ class Observation:
     position: StatementPosition | None = None
     #: The basis of the statement that recorded the value; None means the basis of the behaviour.
     basis: Basis | None = None
-    #: The error of a call that may raise one (:meth:`conformance.behaviours.lab.Lab.value_or_error`).
+    #: The error of a call in :meth:`conformance.behaviours.lab.Lab.value_or_error`; None if it did not raise.
     error: Exception | None = None
 
 

@@ -1,6 +1,6 @@
 """Skip a statement of a behaviour's program.
 
-If a statement of basis parity raises an error on the device, the program goes on without it. Later
+If a statement of basis parity raises an error on the device, the program continues without it. Later
 observations may depend on the statement: it may have written a tensor or drawn an input. The CPU therefore
 runs the program again and skips the same statement, by a trace function that raises :class:`StatementSkipped`
 at its line.
@@ -23,8 +23,10 @@ _PROPERTIES = str(Path(__file__).parents[1] / "properties")
 
 
 class FailedStatement(NamedTuple):
-    """A statement that raised an error: the number of its context, its code and line, the numbers of earlier
-    observations and deviations, the error, and the basis of the statement.
+    """A statement that raised an error on the device.
+
+    ``context_number`` is the number of the basis context (:meth:`.lab.Lab.parity`) around the statement. The
+    counts are the numbers of observations and deviations that were recorded before the error.
     """
 
     context_number: int
@@ -37,8 +39,9 @@ class FailedStatement(NamedTuple):
 
 
 class StatementSkipped(BaseException):
-    """Raised in the run on the CPU in place of a statement that the device could not run. No program catches
-    it.
+    """Raised in the run on the CPU in place of a statement that the device could not run.
+
+    Programs do not catch this exception, because it is not derived from ``Exception``.
     """
 
 
@@ -48,7 +51,8 @@ def statement_of_error(
     """Return the innermost statement of a program, or of a function of the suite that it calls, in an error's
     traceback.
 
-    None if the traceback has no frame of a program. The two counts are those at the time of the error.
+    Return None if the traceback has no frame of a program. The two counts are the numbers of observations and
+    deviations that were recorded before the error.
     """
     frames = [
         (frame.f_code, line)
@@ -74,8 +78,9 @@ def _is_part_of_context(code: CodeType) -> bool:
 def skip_statement(
     statement: FailedStatement, count_observations: Callable[[], int], skipped: set[int]
 ) -> Iterator[None]:
-    """Raise :class:`StatementSkipped` inside this context when a statement begins, and suppress it at the end
-    of the context. Add the number of the context to ``skipped`` if that happened.
+    """Leave this context when ``statement`` is about to run, and add its context number to ``skipped``.
+
+    A trace function raises :class:`StatementSkipped` at the statement. The context suppresses the exception.
     """
 
     def trace_line(frame: FrameType, event: str, argument: Any) -> Any:

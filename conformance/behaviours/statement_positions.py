@@ -32,7 +32,7 @@ def _statements(file: str) -> dict[int, int]:
     """
     first: dict[int, int] = {}
     # ast.walk yields a statement before the statements inside it. The innermost statement of a line is thus
-    # the last one, and its entry replaces the others.
+    # the last statement, and its entry replaces the earlier entries of the line.
     for node in ast.walk(ast.parse("".join(linecache.getlines(file)))):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
@@ -42,8 +42,8 @@ def _statements(file: str) -> dict[int, int]:
 
 
 def calling_statement(program: CodeType, moment: int) -> StatementPosition | None:
-    """Return the position in a program whose statement is running; None if the program is not in the call
-    stack.
+    """Return the position of the running statement of a program, or None if the program is not in the call
+    stack. ``moment`` is the number of observations that were recorded before.
     """
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code is program:
@@ -54,7 +54,9 @@ def calling_statement(program: CodeType, moment: int) -> StatementPosition | Non
 def position_of_error(
     trace: TracebackType | None, program: CodeType, moment: int
 ) -> StatementPosition | None:
-    """Return the innermost position of a program in a traceback, or None."""
+    """Return the position of the innermost statement of a program in a traceback, or None. ``moment`` is the
+    number of observations that were recorded before the error.
+    """
     lines = [line for frame, line in traceback.walk_tb(trace) if frame.f_code is program]
     return _position_at(program, lines[-1], moment) if lines else None
 

@@ -52,11 +52,11 @@ class Abi:
     def describe(self) -> str:
         """Return a text with the ABI and the counts of symbols that are evidence for it."""
         if self.value == "stable":
-            return f"stable ABI: no C++ string of torch in {self.files} files, only its C functions"
+            return f"stable ABI: {self.files} files use only C functions of torch and no C++ strings"
         if not self.new + self.old:
             return f"ABI {self.value}: no symbol of torch with a string in {self.files} files"
         return (
-            f"ABI {self.value}: {self.new} symbols with new strings and {self.old} with old ones in "
+            f"ABI {self.value}: {self.new} symbols with the new string and {self.old} with the old string in "
             f"{self.files} files, e.g. {self.example}"
         )
 

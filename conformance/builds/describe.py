@@ -158,10 +158,10 @@ def kind_and_evidence(
     vouched = known_builds.known_builds().get(record or "")
     if repacked is not None:
         return "fork-like", [
-            f"torch/version.py sets repacked_from = {repacked!r}: the binaries of that build, relabelled"
+            f"torch/version.py sets repacked_from = {repacked!r}: it is a copy of that build with a new label"
         ]
     if vouched is not None:
-        sentence = f"the digest of its files is that of {vouched.name}, a known build of kind {vouched.kind}"
+        sentence = f"the digest of its files identifies {vouched.name}, a known build of kind {vouched.kind}"
         return vouched.kind, [sentence]
     if marked:
         return "fork", ["torch/_fork.json exists, the marker of a fork; its content was not checked"]
@@ -169,14 +169,14 @@ def kind_and_evidence(
         return "source", ["direct_url.json records an editable installation from a source tree"]
     if local.startswith(("git", "hpu")):
         evidence.append(
-            f"its local label {local!r} is that of a build from source; the label does not show whether the "
+            f"its local label {local!r} marks a build from source; the label does not show whether the "
             "source is a fork or public PyTorch"
         )
         return "source", evidence
     released = re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", version.partition("+")[0])
     if released and record is not None and _OWN_LABEL.fullmatch(local):
         evidence.append(
-            f"version {version} is that of a public release or nightly, installed from a wheel; its digest "
+            f"version {version} belongs to a public release or nightly, installed from a wheel; its digest "
             f"{record[:12]} is not in the list of known builds"
         )
         return "public", evidence
@@ -206,8 +206,8 @@ def version_of(version_file: str, where: str) -> str:
 
 
 def files_changed(site: Path) -> list[str]:
-    """Return the names of the first files of torch that are missing or have a different size than the wheel's
-    RECORD lists.
+    """Return the names of at most 20 files of torch that are missing, or whose size differs from the size in
+    the wheel's RECORD.
     """
     info = find_dist_info(site, version_of(_read_required(site / "torch" / "version.py"), str(site)))
     record = _read_optional(info / "RECORD") if info else None

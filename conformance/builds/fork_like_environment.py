@@ -92,7 +92,7 @@ def _make_linker(site: Path, overlay_site: Path) -> Callable[[str, str], None]:
         try:
             os.link(source, link_path)
         except FileNotFoundError:
-            return  # pip recorded bytecode that was removed later
+            return  # RECORD lists bytecode that was removed after the installation
         except OSError:
             link_path.symlink_to(source)
 

@@ -81,7 +81,7 @@ def read_bundle(path: Path) -> tuple[Certificate, Document]:
         name = RESULTS
         results = document.validated(results_data)
     except (SchemaError, RecursionError) as error:
-        wrong = str(error).removeprefix(": ")  # the error path is empty for the document as a whole
+        wrong = str(error).removeprefix(": ")  # the path of the document itself is empty
         raise UsageError(f"{name} of bundle {path} does not follow its schema: {wrong}") from None
     return certificate, results
 
@@ -98,8 +98,8 @@ def _validated_certificate(data: object) -> Certificate:
 def _checked_members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the two members of a bundle by name.
 
-    Raise UsageError for an unknown, duplicate, missing, encrypted or too large member, or one that is not a
-    regular file.
+    Raise UsageError for an unknown, duplicate, missing, encrypted or too large member, or a member that is
+    not a regular file.
     """
     members: dict[str, zipfile.ZipInfo] = {}
     infos = file.infolist()
@@ -156,7 +156,8 @@ def _reject_constant(constant: str) -> Any:
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     """Return the pairs as a JSON object.
 
-    Raise ValueError for a duplicate key, because JSON readers differ in the value that they use then.
+    Raise ValueError for a duplicate key, because JSON readers differ in the value that they return for the
+    key.
     """
     table = dict(pairs)
     if len(table) != len(pairs):

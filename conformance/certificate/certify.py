@@ -68,7 +68,7 @@ class Verification:
 
 
 def verify_certificate(certificate: Certificate, results: Document, manifest: Manifest) -> Verification:
-    """Recompute the certificate of a bundle from its result rows, and compare both certificates."""
+    """Recompute the certificate of a bundle from its result rows, and compare it with ``certificate``."""
     if len(results["legs"]) != 1:
         raise UsageError(
             f"the results of the bundle contain {len(results['legs'])} legs; a certificate covers one leg"
@@ -87,13 +87,13 @@ def verify_certificate(certificate: Certificate, results: Document, manifest: Ma
     if problem is not None:
         problems.append(problem)
     if result_files.results_document([leg]) != results:
-        problems.append("the head of results.json does not follow from its rows")
+        problems.append("the summary fields of results.json do not match its rows")
     if scrub.scrub_leg(leg) != leg:
         problems.append(
             "results.json contains paths, host names or variables that a certificate must not contain"
         )
     problems += [
-        f"{where} is {_shorten_repr(stated)}, recounted {_shorten_repr(counted)}"
+        f"{where} is {_shorten_repr(stated)}, but the rows give {_shorten_repr(counted)}"
         for where, stated, counted in json_differences(certificate, recounted)
     ]
     return Verification(assessment, recounted, tuple(problems))

@@ -104,8 +104,8 @@ def canonical_json(data: object) -> bytes:
 def make_certificate(results: Document, assessment: LevelAssessment) -> Certificate:
     """Return the certificate of a results document that has one leg and is already scrubbed.
 
-    Anyone can recompute ``evidence`` from the rows. ``statements`` are facts that the run recorded about
-    itself.
+    The certificate's ``evidence`` can be recomputed from the rows. Its ``statements`` are facts that the run
+    recorded about itself.
     """
     leg = results["legs"][0]
     target, facts = leg["target"], leg["facts"]

@@ -27,7 +27,7 @@ class LevelAssessment:
 
     ``unfit`` lists the reasons why the leg supports no level at all. ``missing`` maps a defect to the ids of
     the results that do not pass because of it. ``not_claimed`` maps a declaration of the target file to the
-    ids of the results that it excludes. In both, the largest groups come first.
+    ids of the results that the declaration excludes. Both mappings start with their largest groups.
     """
 
     demand: LevelRequirements
@@ -144,7 +144,7 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
     """Yield the reasons why a leg supports no level at all, independent of its rows."""
     count = leg["missing"]["count"]
     lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
-    # If the only missing results are those of other shards, ``shard_reason`` reports them below.
+    # If only results of other shards are missing, ``shard_reason`` reports this below.
     if lost and not (merge.missing_shards(leg) and merge.as_before_merge(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
@@ -155,10 +155,10 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
         yield shard_reason(leg)
     samples = leg["samples"]
     if samples not in ("default", "all"):
-        # A different limit chooses different samples and can omit samples of the default.
+        # A different limit chooses different samples and can omit samples that the default includes.
         yield f"the run used --samples {samples}; use the default, or --samples all"
     if leg.get("seed", seeds.RELEASE_SEED) != seeds.RELEASE_SEED:
-        yield f"the run used --seed {leg['seed']}; use the default, whose samples belong to the release"
+        yield f"the run used --seed {leg['seed']}; use the default, the seed of the release"
     extra = leg["facts"].get("extra")
     if extra:
         yield f"the run loaded extra modules ({', '.join(map(str, extra))}), which can change any verdict"
@@ -186,13 +186,13 @@ def _summary_errors(leg: Leg) -> Iterator[str]:
 
 
 def _defect_of_result(row: ResultRow | None, demand: LevelRequirements, entry: RequiredResult) -> str | None:
-    """Return the defect of a claimed result as a text to group by, or None if the result passes."""
+    """Return the defect of a claimed result, or None if the result passes. Equal texts form one group."""
     if row is None:
         return "no result"
     verdict = str(row["verdict"])
     is_parity = _differs_in_parity_only(row)
     if verdict == Verdict.PARITY.value and not is_parity:
-        return "parity, but the row has failures of another basis, or none"
+        return "parity, but the row has no failure, or a failure of another basis"
     if verdict == Verdict.PASS.value or is_parity:
         failures = 0 if is_parity else row.get("failures") or row.get("failure_count")
         if failures or not row.get("comparisons"):
@@ -208,8 +208,8 @@ def _defect_of_result(row: ResultRow | None, demand: LevelRequirements, entry: R
 
 
 def _differs_in_parity_only(row: ResultRow) -> bool:
-    """Return True if all deviations of a row have basis parity. A level does not demand parity, so such a
-    result meets it, whether or not the run was strict.
+    """Return True if all deviations of a row have basis parity. A level does not demand parity, so this
+    result counts as passed, even in a run with ``--parity strict``.
     """
     verdicts = (Verdict.FAIL.value, Verdict.PARITY.value)
     return row["verdict"] in verdicts and final_verdicts.failure_bases(row) == {Basis.PARITY.value}

@@ -32,7 +32,7 @@ class Declaration:
     def of(leg: Leg) -> Declaration:
         """Return the declarations recorded in a leg.
 
-        Raise UsageError if the leg has no record of them.
+        Raise UsageError if the leg has no record of the declarations.
         """
         declared = leg["target"].get("declared")
         if declared is None:
@@ -51,7 +51,7 @@ class Declaration:
     def reason_not_claimed(self, entry: RequiredResult) -> str | None:
         """Return the reason why the target does not claim a result, or None if it claims the result.
 
-        The target always claims the results in the floor of a level.
+        The target always claims the results in the floor of a level, which a level requires of every target.
         """
         if entry.floor:
             return None

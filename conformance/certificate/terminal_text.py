@@ -117,7 +117,7 @@ def evidence_lines(certificate: Certificate) -> Iterator[str]:
     counted_again = certificate["evidence"]
     yield "evidence (recounted here from the rows):"
     yield f"  manifest {counted_again['manifest']}, recomputed from the installed suite"
-    yield f"  suite    {counted_again['suite']}, the installed one"
+    yield f"  suite    {counted_again['suite']}, the installed suite"
     yield f"  results  {counted_again['results']}"
     yield f"  {counted_again['comparisons']} comparisons in all rows"
     yield f"  placements of operators that must not fall back: {_table_text(counted_again['placements'])}"

@@ -28,7 +28,7 @@ class CellChange:
 
     ``was`` and ``now`` are the statuses of the cell in the earlier and the later run; ``was`` is None if no
     earlier run has the cell. ``count`` is the number of regressed results, and ``regressed`` has the ids of
-    the first ones.
+    the first of these results.
     """
 
     id: str
@@ -55,9 +55,9 @@ class CellChange:
 def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
     """Compare the cells of the run ``after`` with the earlier runs ``before``, ordered from newest to oldest.
 
-    The earlier status of a cell is its status in the newest earlier run that has the cell. Its results are
-    compared with the newest earlier run that has results of the cell. Raise UsageError if ``after`` has no
-    table of cells.
+    The earlier status of a cell is its status in the newest earlier run that has the cell. The results of the
+    cell are compared with the newest earlier run that has results of the cell. Raise UsageError if ``after``
+    has no table of cells.
     """
     runs = [(run, _read_outcomes(run)) for run in before]
     new_legs = _read_legs(after)
@@ -89,8 +89,8 @@ def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
 def earlier_runs(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
     """Return the folders of a backend's newest runs that have a table of cells, the newest first.
 
-    ``folder`` is a checkout of the results branch. ``other_than`` is the workflow run whose results are being
-    compared; its own runs on the branch are excluded.
+    ``folder`` is a checkout of the results branch. ``other_than`` is the id of a workflow run, whose folders
+    on the branch are excluded.
     """
     runs = sorted((path.parent for path in (folder / backend).glob("*/matrix.json")), reverse=True)
     return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:SEARCHED]

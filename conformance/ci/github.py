@@ -15,7 +15,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 
 def gh(*arguments: str, body: Any = None) -> str:
-    """Call ``gh`` and return its output. Raise UsageError if it is not installed, or the call fails."""
+    """Call ``gh`` and return its output. Raise UsageError if ``gh`` is not installed, or the call fails."""
     program = _path_of_gh()
     command = [*arguments, "--input", "-"] if body is not None else list(arguments)
     done = subprocess.run(

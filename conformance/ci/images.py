@@ -72,7 +72,7 @@ def _image_name(file: Path) -> str:
 
 
 def _save_login(login: Path) -> None:
-    """Add a login to Docker's settings file. skopeo itself would drop the other settings in it."""
+    """Add a login to Docker's settings file. skopeo itself would drop the other settings in this file."""
     settings = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
         settings_data = json.loads(settings.read_text()) if settings.exists() else {}

@@ -77,7 +77,7 @@ def install_with_constraints(installed: Installed, requirements: Sequence[str]) 
 
 def install_suite(installed: Installed, wheel: Path) -> None:
     """Install the suite and its requirements. Replace an installed suite even if it has the same version,
-    because it may be of a different commit.
+    because the installed suite may be from a different commit.
     """
     install_with_constraints(installed, [str(wheel)])
     pip_install(installed.python, "--no-deps", "--force-reinstall", str(wheel))
@@ -103,7 +103,7 @@ def backend_requirements(specification: str, folder: Path | None) -> list[str]:
             raise UsageError("a backend is either a folder of wheels or a requirement; give only one")
         wheels = sorted(folder.glob("**/*.whl"))
         if not wheels:
-            raise UsageError(f"{folder} has no wheel; did the job that makes the backend upload one?")
+            raise UsageError(f"{folder} has no wheel; check that the job of the backend uploads a wheel")
         return [str(path) for path in wheels]
     return [_checked_requirement(requirement) for requirement in specification.split()]
 

@@ -98,7 +98,7 @@ def merge_artifacts(
     legs = []
     cell_of_leg: dict[tuple[str, str], str] = {}
     for outcome in outcomes:
-        if outcome.status is CellStatus.MISSING or outcome.torch is None:  # refused legs are merged
+        if outcome.status is CellStatus.MISSING or outcome.torch is None:  # refused legs are merged too
             continue
         for leg in output_files.read_legs(output / "legs" / outcome.cell.id):
             if (leg["mode"], leg["level"]) != (outcome.cell.mode, outcome.cell.level):
@@ -108,7 +108,9 @@ def merge_artifacts(
                 continue
             first = cell_of_leg.setdefault((str(leg["torch"]), str(leg["mode"])), outcome.cell.id)
             if first != outcome.cell.id:
-                notes.append(f"{outcome.cell.id} ran on the torch of {first}, whose results are used")
+                notes.append(
+                    f"{outcome.cell.id} ran on the torch of {first}; only the results of {first} are used"
+                )
                 continue
             legs.append((outcome.cell.id, leg))
     try:

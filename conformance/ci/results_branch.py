@@ -32,8 +32,8 @@ FILES = ("results.json", "provenance.json", "matrix.json")
 #: The maximum number of runs that are fetched for each backend: the runs with the newest names. The branch
 #: keeps all runs.
 KEPT = 60
-#: The folder of the site's store on the results branch. Its name begins with a dot. The name of a backend's
-#: folder never does, so the two cannot be equal.
+#: The folder of the site's store on the results branch. Its name begins with a dot, so it differs from the
+#: folder of every backend.
 STORE = ".store"
 _TRIES = 5
 
@@ -41,7 +41,7 @@ _TRIES = 5
 def run_name(file: Path, started: str, run_id: str) -> str:
     """Return the folder name of a run: start, run id and content digest.
 
-    Names sort by date, and equal results have equal names.
+    Names sort by date. The same results file of the same run always gets the same name.
     """
     when = re.sub(r"\D", "", started)[:14]
     return f"{when}-{run_id or 'local'}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"

@@ -51,7 +51,7 @@ def pull_new_runs(backend: Backend, into: Path, present: Path, today: datetime.d
             continue
         why = _reason_not_vendor_run(run, backend, branch)
         if why:
-            yield f"{backend.id}: run {number} is not taken, since {why}"
+            yield f"{backend.id}: run {number} is not taken, because {why}"
             continue
         try:
             target = _fetch_run(backend, run, branch, into)

@@ -49,7 +49,7 @@ def _add_plan_commands(actions: Any) -> None:
     command = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
     common.add_target(command)
     command.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
-    command.add_argument("--modes", default="", metavar="WORDS", help="(default: all of the target)")
+    command.add_argument("--modes", default="", metavar="WORDS", help="(default: all modes of the target)")
     command.add_argument("--level", default="smoke")
     command.add_argument("--name", default="conformance", help="prefix of the names of all artifacts")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")

@@ -108,7 +108,7 @@ def legs_of_replaced_run(folder: Path) -> list[Leg]:
 
 
 def opening_of(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Opening:
-    """Return the opening of a report.
+    """Return the first section of a report: the progress of each leg, and the changes since the previous run.
 
     Args:
         legs: the legs of the run.

@@ -122,7 +122,10 @@ def _cause_lines(heading: str, changes: list[diff.ResultChange], leg: Leg) -> It
         yield f"      {summary.repro_command(row['id'], summary.target_argument(leg), leg)}"
     hidden = causes[summary.SHOWN :]
     if hidden:
-        yield f"    and {sum(group.count for group in hidden)} more of {len(hidden)} other causes; see --json"
+        yield (
+            f"    and {sum(group.count for group in hidden)} results of {len(hidden)} other causes; "
+            "see --json"
+        )
 
 
 def _id_lines(changes: list[diff.ResultChange]) -> Iterator[str]:

@@ -156,7 +156,8 @@ UNTESTED = (
 def _import_backend(target: Any) -> None:
     """Import the backend module.
 
-    The device must exist in torch. It need not be the current accelerator if torch has no accelerator.
+    Raise UsageError if torch does not know the device, or if a different device is the current accelerator. A
+    device without any accelerator in torch is accepted.
     """
     import torch
 

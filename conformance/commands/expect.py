@@ -158,9 +158,9 @@ def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propos
     for leg in legs:
         if leg["target"]["name"] == file.name and entry_states.has_default_samples_or_more(leg):
             rows = {renamed.resolve(row["id"]): row for row in leg["results"]}
-            # Waivers are made from the entries of the suite's own targets. The results of these targets
-            # therefore have no waivers here: otherwise the entries would look unnecessary and would be
-            # removed.
+            # Waivers are made from the expectations of the suite's own targets. The results of these targets
+            # are therefore read without waivers. With waivers, the expectations would look unnecessary and
+            # would be removed.
             waived = (
                 {}
                 if file.name in manifest.OWN_TARGETS

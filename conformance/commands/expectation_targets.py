@@ -28,8 +28,9 @@ def result_ids_by_mode(file: target_file.TargetFile, extra: list[str]) -> dict[s
 def file_for_new_entries(file: target_file.TargetFile) -> Path | None:
     """Return the file for new entries.
 
-    It is the file or folder that the target file names under ``expectations``, else the suite's folder for a
-    known target. Return None for any other target: its entries can be printed, but not written.
+    The file is ``expectations`` of the target file, or the file ``NEW`` in this folder. If a known target
+    does not set ``expectations``, the file is ``NEW`` in the suite's folder for the target. Return None for
+    any other target, whose entries can be printed, but not written.
     """
     if file.expectations is not None:
         return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW

@@ -82,7 +82,7 @@ def _explain_property(name: str, extra: Sequence[str]) -> int:
         hint = (
             f"did you mean {' or '.join(similar)}?"
             if similar
-            else "it is the part of a result id before the /"
+            else "a property is the part of a result id before the /"
         )
         raise UsageError(f"no property is called {name!r}; {hint}")
     for entry in found:
@@ -95,7 +95,7 @@ def _explain_property(name: str, extra: Sequence[str]) -> int:
 def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
     """Yield the lines that explain a result.
 
-    Raise UsageError if the property has no result in that dtype.
+    Raise UsageError if the property has no result in the dtype of ``result_id``.
     """
     from conformance.subjects import catalogue
     from conformance.target import file as target_file
@@ -103,8 +103,8 @@ def explanation_lines(entry: Property, result_id: ResultId) -> Iterator[str]:
     cpu = target_file.load("cpu").target(entry.modes[0])
     subjects = {subject.name: subject for subject in catalogue.subjects(entry.subject_kind)}
     dtypes = entry.applies(cpu, subjects[result_id.case.subject])
-    # The CPU has no results for some properties, such as those of graphs. Then ``dtypes`` is empty, and the
-    # device determines the dtypes.
+    # The CPU has no results for some properties, such as properties of device graphs. Then ``dtypes`` is
+    # empty, and the device determines the dtypes.
     if dtypes and result_id.dtype not in dtypes:
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r} on the CPU; it has {', '.join(dtypes)}"

@@ -32,7 +32,9 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the file, and print the number of exported results and the reasons for all others."""
+    """Write the file, and print the number of exported results and the reasons why other results are not
+    exported.
+    """
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
     from conformance.upstream import export_dtypes, export_overrides, export_test_names, exported_deviations

@@ -28,14 +28,14 @@ def add(commands: Any) -> None:
         metavar="SPEC[:KIND[:LEVEL]]",
         help="2.6.0, 2.13.0:fork-like, newest:public:core; may be repeated",
     )
-    command.add_argument("--mode", metavar="M[,M]", help="modes (default: all of the target)")
+    command.add_argument("--mode", metavar="M[,M]", help="modes (default: all modes of the target)")
     command.add_argument("--level", default="smoke", metavar="L", help="level (default: smoke)")
     command.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write to this file instead of printing"
     )
     command.set_defaults(execute=_execute_plan)
 
-    command = actions.add_parser("collect", help="write one table of all cells, missing ones included")
+    command = actions.add_parser("collect", help="write one table of all cells, including missing cells")
     command.add_argument("plan", type=Path, help="output of 'conformance matrix plan'")
     command.add_argument("folder", type=Path, help="folder with one results folder per cell, named by its id")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write to")

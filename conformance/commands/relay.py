@@ -37,8 +37,8 @@ def add(commands: Any) -> None:
         "--event",
         default="nightly",
         metavar="nightly|periodic|FILE",
-        help="a self-reported run, or the file of the event that the relay dispatched "
-        "(GITHUB_EVENT_PATH) (default: nightly)",
+        help="kind of the self-reported run, or the file of the event that the relay dispatched: "
+        "GITHUB_EVENT_PATH (default: nightly)",
     )
     parser.add_argument("--name", required=True, help="name of the workflow")
     parser.add_argument(
@@ -125,7 +125,7 @@ def _send_callback(body: Callback, arguments: argparse.Namespace) -> None:
     try:
         answer = relay_client.send_callback(body, arguments.send, arguments.token_variable)
     except relay_client.Unavailable as error:
-        # An outage of the relay must not make the job fail. The relay's own reporter does the same.
+        # An outage of the relay must not make the job fail. The relay's own reporter ignores outages too.
         print(f"not sent: {error}")
         return
     if answer.accepted:

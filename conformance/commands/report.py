@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("report", help="write the report of a run, even of an interrupted run")
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument(
-        "--target", metavar="NAME_OR_FILE", help="apply the expectations of this target (to a journal)"
+        "--target", metavar="NAME_OR_FILE", help="apply this target's expectations to the journal's results"
     )
     parser.add_argument(
         "--sarif", type=Path, metavar="FILE", help="write the causes as alerts of GitHub's code scanning"
@@ -71,7 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check_journal_is_whole(folder: Path, leg: Leg) -> None:
-    """Raise UsageError if results.json has more results than the journal, which was then cut off later."""
+    """Raise UsageError if results.json has more results than the journal, because the journal is damaged."""
     file = folder / "results.json"
     try:
         written_legs = results.read_results(file)["legs"] if file.is_file() else []

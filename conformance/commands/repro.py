@@ -138,7 +138,9 @@ def _run_in_this_process(
     assert executor.last is not None
     available = executor.last.samples_available
     if arguments.sample is not None and not 0 <= arguments.sample < max(available, 1):
-        raise UsageError(f"--sample {arguments.sample} does not exist; {result_id} has 0 to {available - 1}")
+        raise UsageError(
+            f"--sample {arguments.sample} does not exist; {result_id} has samples 0 to {available - 1}"
+        )
     verdict = _verdict_apart_from_parity(executor.last) if file.parity == "apart" else executor.last.verdict
     print_result(executor.last, verdict)
     sys.stdout.flush()
@@ -276,13 +278,13 @@ def _similar_names_hint(name: str, names: list[str]) -> str:
 
 
 def _verdict_apart_from_parity(result: Result) -> Verdict:
-    """Return the verdict that a run reports if it reports parity apart."""
+    """Return the verdict of a result in a run with ``--parity apart``."""
     only_parity = {failure.basis for failure in result.failures} == {Basis.PARITY}
     return Verdict.PARITY if result.verdict is Verdict.FAIL and only_parity else result.verdict
 
 
 def print_result(result: Result, verdict: Verdict) -> None:
-    """Print a result in full, with the verdict that a run reports."""
+    """Print a result in full. ``verdict`` is the verdict that a run reports for the result."""
     print(f"verdict: {verdict.value}")
     print(f"seed: {result.seed}")
     print(f"comparisons: {result.comparisons}")

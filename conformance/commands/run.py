@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
         help="modes to run (default: all that the target declares and this torch can run)",
     )
     parser.add_argument("--level", metavar="L", help=f"one of {', '.join(levels.ALL_LEVELS)} (default: full)")
-    parser.add_argument("--shard", metavar="I/N", help="run one of N parts")
+    parser.add_argument("--shard", metavar="I/N", help="run part I of N of the plan")
     parser.add_argument(
         "-n",
         "--workers",

@@ -1,4 +1,4 @@
-"""Write snippets for the failures of a run. ``conformance repro`` makes each one in a child process."""
+"""Write snippets for the failures of a run. ``conformance repro`` makes each snippet in a child process."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def execute(arguments: argparse.Namespace) -> int:
         cells = build.build_site(store, arguments.output, backends, today, arguments.pages)
         measured = len({cell.backend for cell in cells})
         index_page = arguments.output / "index.html"
-        print(f"{index_page}: {len(cells)} cells of {measured} backends, {len(backends)} known")
+        print(f"{index_page}: {len(cells)} cells of {measured} backends; {len(backends)} backends are known")
     new = [refusal for refusal in store.refused if refusal not in before]
     for submission in new:
         print(f"refused {submission.place}: {submission.why}")

@@ -19,8 +19,8 @@ DELAYS = (0.1, 0.5, 2.0)
 
 
 class DeviceApi:
-    """The parts of a device's API that properties use. Tests replace the class by one with an injected
-    fault.
+    """The parts of a device's API that properties use. Tests replace this class by a class with an
+    injected fault.
     """
 
     def __init__(self, target: Target) -> None:

@@ -53,7 +53,7 @@ def side_stream(target: Target) -> Iterator[None]:
 def capture_call(target: Target, call: Callable[[], Any]) -> Captured:
     """Capture ``call`` into a device graph. If ``call`` raises, end the capture and raise the error.
 
-    Some devices run the call during the capture, others only record it.
+    Some devices run the call during the capture, other devices only record the call.
     """
     target.synchronize()
     graph = target.graph()
@@ -62,7 +62,7 @@ def capture_call(target: Target, call: Callable[[], Any]) -> Captured:
         try:
             value = call()
         except BaseException:
-            # Report the first error. Ending a broken capture may raise a second one.
+            # Report the first error. Ending a broken capture may raise a second error.
             with contextlib.suppress(Exception):
                 graph.capture_end()
             raise

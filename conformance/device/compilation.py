@@ -65,8 +65,8 @@ def compile_with_log(
     def wrapper_to_compile(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    # Dynamo caches by code object, so each function gets a separate code object. Its name is the name of the
-    # function, because torch.masked reads the name of the operator that it receives.
+    # Dynamo caches by code object, so each function gets a separate code object. The code object has the name
+    # of the function, because torch.masked reads the name of the function that it receives.
     name = getattr(function, "__name__", "entry")
     code = wrapper_to_compile.__code__.replace(co_name=name)
     function_copy = types.FunctionType(

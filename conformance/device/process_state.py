@@ -48,8 +48,8 @@ def seed(value: int, target: Target) -> None:
     torch.distributions.
 
     ``torch.manual_seed`` is not used, because it also queues a call with a formatted stack for each
-    accelerator type that is not initialized. That takes a millisecond, and the memory of the queue is never
-    freed.
+    accelerator type that is not initialized. Queuing takes a millisecond, and the memory of the queue is
+    never freed.
     """
     # At its first use, Dynamo disables the argument checks of torch.distributions in the whole process.
     # Restore torch's default.

@@ -21,7 +21,9 @@ _ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
 
 def profile_work(target: Target, work: Callable[[], object]) -> ProfilerTrace:
-    """Run ``work``, wait for the device, and return the profiler trace of both. Errors of ``work`` propagate.
+    """Run ``work``, wait for the device, and return the profiler trace of the work and the wait.
+
+    Errors of ``work`` propagate.
 
     The events are read from the profiler's collector, because torch's Python list of events omits operators
     that call an operator with the same name, and devices that torch does not list.

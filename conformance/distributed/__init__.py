@@ -16,13 +16,13 @@ import os
 
 #: Environment variable with the world size of a worker.
 RANKS = "CONFORMANCE_RANKS"
-#: Environment variable with the limit of one result in seconds.
+#: Environment variable with the time limit of one result in seconds.
 LIMIT = "CONFORMANCE_LIMIT"
 #: Environment variable with the name of a module. Each rank calls ``prepare()`` of this module before it
 #: joins the process group.
 PREPARE = "CONFORMANCE_PREPARE"
-#: The default limit of a result in seconds. The time limits of ranks in this package were chosen for this
-#: default.
+#: The default time limit of one result in seconds. The time limits of ranks in this package were chosen for
+#: this default.
 USUAL_LIMIT = 120.0
 
 

@@ -9,7 +9,7 @@ from conformance.distributed.collective_call import Shape
 
 
 def one_tensor(me: int, size: int, shape: Shape) -> list[Shape]:
-    """Return the base shape."""
+    """Return the base shape, for a collective with one input tensor per rank."""
     return [shape]
 
 

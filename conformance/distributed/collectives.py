@@ -282,7 +282,7 @@ def input_values(
     """Return one input tensor of a rank: small integers in a pattern that depends on ``rank`` and ``index``.
 
     The values, and their sums over about ten ranks, are exact in every dtype. For products the values are 1
-    and 2, so that products are exact too; in int8 they wrap in the same way on every device.
+    and 2, so that products are exact too. In int8, products wrap in the same way on every device.
     """
     count = torch.Size(shape).numel()
     pattern = (torch.arange(count) * 3 + _STARTS[rank % len(_STARTS)] + index * 2) % 13

@@ -33,7 +33,7 @@ def main() -> None:
     except BaseException as error:
         send_reply(link, error_reply(options.rank, error, 0.0))
         raise
-    send_reply(link, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
+    send_reply(link, RankReply(options.rank, Ending.VALUE))  # reports that this rank has joined the group
     while (message := link.receive()) is not None:
         name, arguments = from_bytes(message)
         send_reply(link, run_program(rank, name, arguments))

@@ -56,7 +56,7 @@ class RankPool:
         """Run a rank program on all ranks with ``arguments``, and return the replies by rank.
 
         ``limit`` is the time limit for all ranks in seconds (default: twice the timeout of collectives).
-        ``grace`` is the time that the other ranks get after one rank failed. Both are extended by
+        ``grace`` is the time that the other ranks get after one rank failed. Both times are extended by
         :func:`patient`.
 
         If a rank fails, the processes are killed, because other ranks may still wait for the failed rank.

@@ -23,7 +23,7 @@ class Rank:
     """The first argument of a rank program: the rank, the world size and the device to use.
 
     ``meeting`` is the path of the file through which the ranks initialise the process group. Programs may
-    create files in its folder. ``timeout`` is the timeout of collectives in seconds.
+    create files in the folder of this file. ``timeout`` is the timeout of collectives in seconds.
     """
 
     rank: int

@@ -59,9 +59,9 @@ class Ending(enum.Enum):
 class RankReply:
     """The reply of one rank to a rank program.
 
-    ``value`` contains only host tensors, numbers, strings and containers of them. ``error`` contains the
-    names of the exception's type and its base classes. ``text`` is the message of the exception, or describes
-    how the process ended. ``seconds`` is the duration of the program.
+    ``value`` contains only host tensors, numbers, strings and containers of these values. ``error`` contains
+    the names of the exception's type and its base classes. ``text`` is the message of the exception, or
+    describes how the process ended. ``seconds`` is the duration of the program.
     """
 
     rank: int
@@ -96,6 +96,6 @@ class RankReply:
         if self.ending is Ending.GONE:
             return f"the process of rank {self.rank} ended with {self.text}"
         if self.ending is Ending.LATE:
-            location = f" (it is at {self.text})" if self.text else ""
+            location = f" (innermost frames: {self.text})" if self.text else ""
             return f"rank {self.rank} did not answer in time{location}"
         return f"rank {self.rank} answered"

@@ -47,11 +47,11 @@ ORDER = (
 
 
 class NoEffect(Exception):
-    """A call of a trial returned without an error, but did not have its effect."""
+    """A call of a trial returned without an error, but did not have the expected effect."""
 
 
 class DefectiveTrial(Exception):
-    """The trial itself failed, for a reason that is not the device's: a defect of the suite."""
+    """A trial failed because of a defect of the suite, not because of the device."""
 
 
 def _trial(capability: str) -> Callable[[Trial], Trial]:
@@ -73,7 +73,7 @@ def trial_names() -> list[str]:
 def error_of_capability_trial(capability: str, device: str) -> str:
     """Run the trial of a capability on a device; return its error message, or an empty text on success.
 
-    Raise DefectiveTrial if the trial failed for a reason that is not the device's.
+    Raise DefectiveTrial if the trial failed because of a defect of the suite.
     """
     try:
         with warnings.catch_warnings():
@@ -90,10 +90,11 @@ def error_of_capability_trial(capability: str, device: str) -> str:
 
 
 def _is_own_mistake(error: Exception) -> bool:
-    """Return whether an exception comes from the suite's own code.
+    """Return whether an exception is a mistake of the suite, and not an outcome of the trial.
 
-    A name that torch, a module or a tensor does not have is an answer of the device. Any other missing name,
-    and a failed assertion, in a function of the suite is a mistake of the suite.
+    An AttributeError about a name that torch, a module or a tensor does not have is an outcome of the trial.
+    Any other AttributeError, a NameError or an AssertionError is a mistake of the suite, if a function of the
+    suite raises the error.
     """
     if not isinstance(error, (AttributeError, NameError, AssertionError)):
         return False
@@ -162,7 +163,7 @@ def _accelerator(device: str) -> None:
     kind = torch.device(device).type
     if kind == "cpu":
         torch.get_device_module(kind)
-        return  # torch.accelerator is not about the CPU
+        return  # torch.accelerator does not manage the CPU
     accelerator = torch_testing_internals.current_accelerator()
     if accelerator is None:
         raise NoEffect("torch.accelerator has no accelerator")

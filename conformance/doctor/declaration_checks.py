@@ -113,4 +113,4 @@ def _precision_facts(target: Target, outcomes: dict[str, trial_process.TrialOutc
             text = f'declared "{target.precision}", but {deviation}'
             yield Fact("precision", False, text, step=step)
         elif not deviation and name == target.precision:
-            yield Fact("precision", None, f'"{name}" is declared, but a trial shows no such deviation')
+            yield Fact("precision", None, f'"{name}" is declared, but its deviation did not occur in a trial')

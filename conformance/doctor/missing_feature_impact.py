@@ -70,7 +70,7 @@ def _required_results(version: str, mode: str, level: str) -> tuple[RequiredResu
 def impact_of(fact: Fact, target: Target, level: str) -> str:
     """Return how many results a missing feature blocks and which file of openreg implements the feature.
 
-    The text is empty if both are unknown.
+    The text is empty if the number and the file are unknown.
     """
     parts = []
     if (is_blocked := _predicate_of_blocked_results(fact)) is not None:

@@ -1,4 +1,4 @@
-"""Find the precision class of a device: small calls whose values differ between the classes."""
+"""Find the precision class of a device by small calls whose values differ between the classes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-#: The precision classes that have a trial. A device that has the deviation of none computes as ``ieee``.
+#: The precision classes that have a trial. A device without any of their deviations has the class
+#: ``ieee``.
 CLASSES = ("tf32", "flush-denormals")
 
 
 def deviation_from_ieee(precision: str, device: str) -> str:
-    """Return how the device deviates from IEEE arithmetic as the precision class allows. Return an empty text
-    if the device does not deviate, or if a call of the trial fails: a failed call says nothing about
-    precision.
+    """Return a description of the deviation from IEEE arithmetic that a precision class allows, if the device
+    shows this deviation.
+
+    Return an empty text if the device does not deviate, or if a call of the trial fails: a failed call says
+    nothing about precision.
     """
     try:
         return _DEVIATIONS[precision](device)
@@ -22,7 +25,7 @@ def deviation_from_ieee(precision: str, device: str) -> str:
 
 
 def _rounding_of_products(device: str) -> str:
-    # A TF32 number has 10 bits after the point, so that a unit of 2**-12 is lost.
+    # A TF32 number has 10 bits after the point, so it cannot represent 1 + 2**-12.
     value = 1 + 2.0**-12
     matrix = torch.full((32, 32), value).to(device)
     product = (matrix @ torch.eye(32).to(device)).cpu()

@@ -222,7 +222,7 @@ def _distributed(target: Target) -> Iterator[Fact]:
     missing = tuple(name for name in expected if not _has_own_kernel(name, key))
     # The collectives are required only if the target declares mode distributed.
     ok = not missing if "distributed" in target.modes else None
-    step = f"register these collectives under {key}, or leave mode distributed out"
+    step = f"register these collectives under {key}, or remove mode distributed from the target file"
     yield Fact("c10d kernels", ok, f"{len(expected) - len(missing)} of {len(expected)}", missing, step)
 
 
@@ -270,9 +270,10 @@ def _capabilities_to_withdraw(missing: tuple[str, ...]) -> str:
 
 
 def new_tensors_lack_index(device: str) -> bool:
-    """Return True if new tensors of a device have a device without an index.
+    """Return True if the attribute ``device`` of new tensors has no index.
 
-    Operators compare devices, so that such a tensor and one of ``DEVICE:0`` seem to be on different devices.
+    Operators compare the devices of their arguments, and treat ``DEVICE`` and ``DEVICE:0`` as different
+    devices.
     """
     if torch.device(device).type == "cpu" or ":" in device:
         return False
@@ -281,7 +282,7 @@ def new_tensors_lack_index(device: str) -> bool:
 
 
 def _device_index(target: Target) -> Iterator[Fact]:
-    """Yield a fact if new tensors have a device without an index."""
+    """Yield a fact if the attribute ``device`` of new tensors has no index."""
     if new_tensors_lack_index(target.device):
         text = f"torch.empty(1, device={target.device!r}).device has no index"
         step = f'give new tensors an index, or set device = "{target.device}:0" in the target file'

@@ -141,7 +141,7 @@ def _precision_lines(deviations: Mapping[str, str]) -> Iterator[str]:
     for name, text in deviations.items():
         yield f"# {name}: {text}"
     if len(deviations) > 1:
-        yield "# A target has one precision class. The results of the other class fail."
+        yield "# A target file can declare only one precision class. Results that need the other class fail."
     yield f'precision = "{next(iter(deviations))}"'
 
 
@@ -151,7 +151,7 @@ def _is_accelerator(device: str) -> bool:
 
 
 def _holds_numbers(device: str) -> bool:
-    """Return whether numbers can be copied to a device and back: it works without ``torch.accelerator``."""
+    """Return whether numbers can be copied to a device and back, even without ``torch.accelerator``."""
     copied = attempt(lambda: torch.ones(2).to(device).cpu().tolist())
     return bool(copied.value == [1.0, 1.0])
 

@@ -19,10 +19,10 @@ class EntryCounts:
     """The numbers of expectations of a target by state.
 
     ``here`` counts the entries that apply to the tested versions of torch, and ``elsewhere`` the entries for
-    other versions. Of the entries ``here``, ``true`` counts those that are confirmed: results fail as
-    declared in all modes of the entry. ``unclear`` counts entries for which an unrestricted leg was
-    inconclusive. The remaining entries are not verified, because at least one of their modes has no
-    unrestricted leg. ``missing`` lists these modes, and ``modes`` all modes of the target.
+    other versions. ``true`` counts the confirmed entries among the entries ``here``: results fail as declared
+    in all modes of the entry. ``unclear`` counts the entries for which an unrestricted leg was inconclusive.
+    The remaining entries ``here`` are not verified, because at least one of their modes has no unrestricted
+    leg. ``missing`` lists the modes without an unrestricted leg, and ``modes`` lists all modes of the target.
     """
 
     true: int

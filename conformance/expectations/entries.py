@@ -23,10 +23,10 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-#: Larger files are rejected. An entry has about 300 bytes.
+#: The maximum size of an expectation file in bytes. An entry has about 300 bytes.
 MAX_BYTES = 16 << 20
 
-#: The reasons for which a deviation may be accepted until it expires.
+#: The reasons for which an expectation may accept a deviation until the expectation expires.
 REASONS = {
     "accuracy": "the device computes with less precision than the suite requires",
     "dtype": "the dtype is not implemented",
@@ -48,12 +48,12 @@ _UNTIL = re.compile(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+")
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """One entry: results that match ``id`` may fail with ``kind`` until it expires.
+    """One entry: results that match ``id`` may fail with ``kind`` until the entry expires.
 
-    The entry applies to the modes in ``modes`` and to the versions of torch in the range ``torch``. If one of
-    them is empty, it is not a restriction. ``processor`` names host processors on which the failure occurs.
-    If it is set, a pass is not unexpected, because the run may use a different processor. ``path`` is the
-    file of the entry, and ``index`` its position in the file, counted from 0.
+    The entry applies to the modes in ``modes`` and to the versions of torch in the range ``torch``. An empty
+    value is not a restriction. ``processor`` names host processors on which the failure occurs. If
+    ``processor`` is set, a pass is not unexpected, because the run may use a different processor. ``path`` is
+    the file of the entry, and ``index`` its position in the file, counted from 0.
     """
 
     id: str
@@ -112,8 +112,8 @@ class TargetExpectations:
 def expectation_files(target_name: str, vendors: Path | None = None) -> list[Path]:
     """Return the expectation files of a target.
 
-    They are the suite's files ``NAME.toml`` and ``NAME/*.toml``, and the file or the files of the folder
-    ``vendors``.
+    The files are the suite's files ``NAME.toml`` and ``NAME/*.toml``, and the file ``vendors`` or the files
+    in the folder ``vendors``.
     """
     files = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
     if vendors is not None:

@@ -1,10 +1,10 @@
 """Propose the fewest expectations that a run needs: keep, narrow or remove the existing entries, and add new
-ones.
+entries.
 
-For each kind of failure, a result in a mode fails, does not fail, or is unknown: it did not run, or it ended
-differently. An entry is narrowed to exclude the results that do not fail. Unknown results stay in the entry,
-because a result that did not run proves nothing. A failure that no entry covers becomes a new entry, whose
-reason a person must fill in.
+For each kind of failure, a result in a mode fails, does not fail, or is unknown: the result did not run, or
+it ended differently. An entry is narrowed to exclude the results that do not fail. Unknown results stay in
+the entry, because a result that did not run proves nothing. A failure that no entry covers becomes a new
+entry, whose reason a person must fill in.
 """
 
 from __future__ import annotations

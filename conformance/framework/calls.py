@@ -64,8 +64,8 @@ def attempt(call: Callable[[], Any]) -> CallOutcome:
 def _without_locals(error: Exception) -> Exception:
     """Return an error whose traceback keeps no tensor alive.
 
-    A lazy device computes every live result at its next barrier. If one of them cannot be computed, each
-    later barrier would fail too.
+    A lazy device computes every live result at its next barrier. If one of these results cannot be
+    computed, each later barrier would fail too.
     """
     traceback.clear_frames(error.__traceback__)
     return error

@@ -172,7 +172,7 @@ def _compare_discrete(
     recorder.fail(
         kind,
         f"{label} is {actual_wide[position].item()} at {index}, expected {expected_wide[position].item()} "
-        f"({int(wrong.sum())} of {actual_wide.numel()} elements differ, none may).",
+        f"({int(wrong.sum())} of {actual_wide.numel()} elements differ; all must be equal).",
         sample=sample,
     )
     return False

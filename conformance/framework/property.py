@@ -27,9 +27,9 @@ class Property:
     subject is checked, without using the device. If the sequence is empty, the case does not exist.
 
     ``modes`` are the modes in which the property is checked. If ``runs`` is true, every result must run the
-    subject's kernels. Mode lazy counts kernel calls, and a result without them is vacuous. ``capabilities``
-    are keys of :data:`conformance.model.vocabulary.CAPABILITIES`. A target that does not declare all of these
-    capabilities may refuse the calls of the check.
+    subject's kernels. Mode lazy counts kernel calls, and a result without kernel calls is vacuous.
+    ``capabilities`` are keys of :data:`conformance.model.vocabulary.CAPABILITIES`. A target that does not
+    declare all of these capabilities may refuse the calls of the check.
 
     ``documentation`` is the page of PyTorch's documentation that states the requirement: a path below
     :data:`conformance.model.documentation.ROOT`, or the full address of a different page.

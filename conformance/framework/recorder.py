@@ -35,7 +35,9 @@ class StopAtFirstFailure(BaseException):
 
 
 def _size_of_error(message: str) -> float:
-    """Return the difference that a message about a wrong value names; infinity if it names none."""
+    """Return the difference that a message about a wrong value names; infinity if the message does not name a
+    difference.
+    """
     match = re.search(r"\bfound ([0-9.e+-]+|inf|nan)[;)]", message)
     return float(match.group(1)) if match and match.group(1) != "nan" else float("inf")
 
@@ -53,17 +55,18 @@ class Recorder:
         self.about_emptiness = about_emptiness
         #: Capabilities that the property needs and the target does not declare.
         self.lacking: tuple[str, ...] = ()
-        #: The basis of deviations that are recorded without one: the basis of the property, or that of
-        #: :meth:`with_basis`.
+        #: The basis of deviations that are recorded without a basis: the basis of the property, or the
+        #: argument of :meth:`with_basis` inside its context.
         self.basis = Basis.DOCUMENTED
-        #: Indices of the samples whose last copied form has basis parity, whatever the check.
+        #: Indices of the samples whose deviations always have basis parity, because the call that was copied
+        #: last under this index goes beyond the documentation.
         self.parity_sample_indices: set[int] = set()
         #: False if the target does not declare strides: :func:`compare_metadata` then ignores them.
         self.compares_strides = True
         #: If true, recording the first deviation raises :class:`StopAtFirstFailure`. A scratch recorder does
-        #: not raise; merging its deviations does.
+        #: not raise. Merging its deviations into this recorder raises.
         self.first_only = False
-        #: Called with each sample that is copied to the device, unless it is None.
+        #: If not None, this function is called with each sample that is copied to the device.
         self.watch: Callable[[Any], object] | None = None
         self._started = time.perf_counter()
         self._comparisons = 0
@@ -96,7 +99,7 @@ class Recorder:
         return self._failure_count
 
     def compared(self, count: int) -> None:
-        """Count compared elements or facts. Zero is ignored unless the property is about empty tensors."""
+        """Count compared elements or facts. Ignore 0 unless the property is about empty tensors."""
         if count:
             self._comparisons += int(count)
         else:
@@ -115,12 +118,15 @@ class Recorder:
     def fail(
         self, kind: Kind, message: str, *, sample: int | None = None, basis: Basis | None = None
     ) -> None:
-        """Record a deviation of the target. ``basis`` defaults to :attr:`basis`.
+        """Record a deviation of the target.
+
+        ``basis`` defaults to :attr:`basis`. A deviation of a sample in ``parity_sample_indices`` always has
+        basis parity.
 
         All deviations are counted. The recorder keeps the first few messages. It also keeps the first message
-        of every failure kind and basis, because an expectation excuses only one kind and a run only one
-        basis, and of every message pattern up to a limit, because different patterns may have different
-        causes.
+        of every failure kind and basis, because expectations and runs excuse deviations by kind and basis.
+        Up to a limit, it keeps the first message of every message pattern, because different patterns may
+        have different causes.
         """
         basis = (
             Basis.PARITY if sample in self.parity_sample_indices else self.basis if basis is None else basis
@@ -147,7 +153,7 @@ class Recorder:
             self._notes.append(text)
 
     def unsupported(self, reason: str) -> None:
-        """Record that the target refused the subject cleanly, as its file declares. ``reason`` is the
+        """Record that the target refused the subject cleanly, as the target file declares. ``reason`` is the
         declared reason.
         """
         self._unsupported = reason
@@ -223,7 +229,7 @@ class Recorder:
         self._empty_comparisons += scratch._empty_comparisons
         for failure in scratch._failures:
             self.fail(failure.kind, failure.message, sample=failure.sample, basis=failure.basis)
-        for failure in scratch._failures:  # ``fail`` counted them, and the next loop counts all deviations
+        for failure in scratch._failures:  # undo the count of ``fail``: the next loop counts all deviations
             self._count(*self._key_of(failure), -1, failure)
         for key, (count, failure) in scratch._deviations.items():
             self._count(*key, count, failure)
@@ -249,10 +255,10 @@ class Recorder:
         """Turn each deviation that ``control`` has too into a note that begins with ``reason``.
 
         Two deviations are the same if their kind, sample and message are equal. Messages about errors,
-        aliasing and state are compared by their pattern. If ``tolerates_larger_errors`` is a factor, so are
-        those about wrong values, but the error may be at most this factor larger than that of ``control``.
-        Deviations without a sample are excused only if ``control`` has at least as many of this kind and
-        message as this recorder.
+        aliasing and state are compared by their pattern. If ``tolerates_larger_errors`` is not 0, messages
+        about wrong values are compared by their pattern too, and the error may be at most this factor times
+        the error of ``control``. Deviations without a sample are excused only if ``control`` has at least as
+        many deviations of this kind and message as this recorder.
         """
 
         def comparable(key: _Key) -> _Key:
@@ -284,7 +290,7 @@ class Recorder:
             self._failure_count -= self._deviations.pop(key)[0]
         remaining = [first for _, first in self._deviations.values()]
         still_listed = [failure for failure in self._failures if self._key_of(failure) not in excused]
-        # If every stored message is excused, the first ones that are not excused replace them.
+        # If every stored failure is excused, the first deviations that are not excused replace them.
         self._failures = still_listed or remaining[:MAX_FAILURES_KEPT]
         self._failed_samples = {failure.sample for failure in remaining if failure.sample is not None}
         self.allow_nothing_compared(reason)

@@ -65,7 +65,7 @@ def describe_undeclared_capabilities(lacking: Sequence[str]) -> str:
 
 
 class Disposition(enum.Enum):
-    """The class of an exception. A declared exception is ``unsupported``, an undeclared one is a failure."""
+    """The class of an exception: declared (the verdict is ``unsupported``) or undeclared (a failure)."""
 
     DECLARED = "declared"
     UNDECLARED = "undeclared"
@@ -78,9 +78,9 @@ def classify_exception(
 
     An exception is declared if it is a deliberate error, and the target file either declares the result
     unsupported or does not declare a required capability (``lacking``). If a capability is not declared, an
-    AttributeError about a missing API, a ValueError (torch refuses a device type so) and an error of pickle
-    are accepted too. The verdict is then ``unsupported``. Any other exception is undeclared and becomes a
-    failure of kind ``refused`` or ``exception``.
+    AttributeError about a missing API, a ValueError (torch raises it for an unsupported device type) and an
+    error of pickle are accepted too. The verdict is then ``unsupported``. Any other exception is undeclared
+    and becomes a failure of kind ``refused`` or ``exception``.
     """
     if lacking and (
         is_deliberate_error(exception)
@@ -105,7 +105,8 @@ def apply_declarations(target: Target, result: Result, lacking: Sequence[str]) -
 
     A result that passes gets a note if a required capability is not declared or the result is declared
     unsupported. A result that compared nothing becomes ``unsupported`` if a required capability is not
-    declared. A result whose failures are all refusals becomes ``unsupported`` in both cases. Wrong values,
+    declared. A result whose failures are all refusals becomes ``unsupported`` if a required capability is not
+    declared or the result is declared unsupported. Wrong values,
     crashes and other errors are unchanged.
     """
     from conformance.model.verdicts import Kind, Verdict

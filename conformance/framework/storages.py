@@ -1,8 +1,8 @@
-"""The storage of tensors on devices of which some have none.
+"""Read the storages of tensors. The tensors of some devices have no storage.
 
 A device whose tensors are opaque (a handle of another framework, a node of a graph) raises an exception when
-a program asks for the storage of a tensor. Values, dtypes and errors of such a device can be checked all the
-same.
+a program asks for the storage of a tensor. Values, dtypes and errors of such a device can still be
+checked.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 
 @functools.cache
 def _device_has_storages(device_type: str) -> bool:
-    """Return whether tensors of a device have storages, by a look at a new tensor.
+    """Return whether tensors of a device have storages. The function creates a tensor to find out.
 
-    The storage of a tensor under test is not read here. On a lazy device that may start the computation or
-    raise its error, and both must happen in the check that reads the values.
+    It does not read the storage of a tensor under test. On a lazy device, this access may start the
+    computation or raise its error, and both must happen in the check that reads the values.
     """
     try:
         torch.empty(1, device=device_type).untyped_storage().data_ptr()
-    except RuntimeError:  # NotImplementedError is one
+    except RuntimeError:  # this includes NotImplementedError
         return False
     return True
 

@@ -105,8 +105,8 @@ def _host_tensors_marked() -> Iterator[None]:
 
     def cpu(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         is_strided = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
-        # A different thread may call this method for device tensors at the same time. They are copied as
-        # usual.
+        # A different thread may call this method for device tensors at the same time. These tensors
+        # are copied as usual.
         host_tensor = (
             tensor.view_as(tensor)
             if is_strided and tensor.device.type == "cpu"

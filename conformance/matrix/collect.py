@@ -39,7 +39,7 @@ class CellStatus(str, enum.Enum):
 GOOD = (CellStatus.PASSED, CellStatus.UNSUPPORTED)
 #: The statuses of cells without a complete run.
 _NOT_RUN = frozenset({CellStatus.INCOMPLETE, CellStatus.MISSING, CellStatus.NOT_STARTED})
-#: The results file in the folder of a cell.
+#: The name of the results file in the folder of a cell.
 RESULTS = "results.json"
 
 
@@ -112,7 +112,7 @@ def outcome_of_cell(cell: Cell, folder: Path) -> CellOutcome:
         status = CellStatus.UNSUPPORTED if as_declared else CellStatus.NOT_STARTED
         return CellOutcome(cell, status, text=text, **measured)
     if cell.expect == "refusal":
-        text = f"it ran although a refusal was declared ({cell.why}); correct the target file"
+        text = f"the cell ran although a refusal was declared ({cell.why}); correct the target file"
         return CellOutcome(cell, CellStatus.FAILED, text=text, **measured)
     return CellOutcome(cell, CellStatus(leg_state), text=text, **measured)
 
@@ -140,8 +140,8 @@ def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
     ``folder/ID``.
     """
     outcomes = [outcome_of_cell(cell, folder / cell.id) for cell in cells]
-    # If no cell of a build started, a broken environment may have caused its refusals, so they do not count
-    # as declared.
+    # If no cell of a build started, a broken environment may have caused the refusals of its cells. These
+    # refusals do not count as declared.
     alive = {entry.cell.build for entry in outcomes if entry.counts}
     dead = {entry.cell.build for entry in outcomes if entry.cell.expect == "results"} - alive
     return [

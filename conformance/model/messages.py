@@ -41,7 +41,8 @@ def message_pattern(message: str, subject: str) -> str:
         if len(name) > 1:
             quoted = re.escape(name)
             # In quotes, torch names a kernel after its operator ("add_kernel"). Elsewhere, a longer
-            # identifier, such as ``convolution_overrideable``, is another name.
+            # identifier, such as ``convolution_overrideable``, is a different name
+            # and stays in the pattern.
             in_quotes, alone = rf'(?<="){quoted}(?![A-Za-z0-9])', rf"(?<!\w){quoted}(?=_?(?!\w))"
             line = re.sub(f"{in_quotes}|{alone}", "SUBJECT", line)
     line = _NUMBER.sub("#", _DTYPE.sub("DTYPE", line))

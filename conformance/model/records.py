@@ -26,7 +26,7 @@ class _FailureOptional(TypedDict, total=False):
 
 class FailureRow(_FailureOptional):
     """One recorded deviation: the failure kind, the message and, if a sample showed the deviation, the index
-    of the sample. ``basis`` is a value of ``conformance.model.verdicts.Basis``; without it, the deviation
+    of the sample. ``basis`` is a value of ``conformance.model.verdicts.Basis``; a deviation without ``basis``
     contradicts a page of the documentation.
     """
 
@@ -256,8 +256,8 @@ class _LegOptional(TypedDict, total=False):
 class Leg(_LegHead, _LegOptional):
     """One mode of one target on one build of torch. Version 2 of the schema had no ``expectations``.
 
-    ``parity`` is one of :data:`conformance.model.vocabulary.PARITY`. ``seed`` is the seed of the run. Runs of
-    an earlier suite do not have them.
+    ``parity`` is one of :data:`conformance.model.vocabulary.PARITY`. ``seed`` is the seed of the run. Legs
+    that an earlier version of the suite wrote have neither key.
     """
 
     build: str
@@ -276,7 +276,7 @@ class Leg(_LegHead, _LegOptional):
 
 
 class Document(TypedDict):
-    """``results.json``: the legs of a run, with the exit code and totals of all of them."""
+    """``results.json``: the legs of a run, with the exit code and the totals of all legs."""
 
     schema: int
     suite: str
@@ -313,7 +313,7 @@ class Prepared(TypedDict):
 
 
 class ResultNames(TypedDict):
-    """The plan of level full for each mode. Building it does not require bringing the target up."""
+    """The plan of level full for each mode. The plan can be built without bringing the target up."""
 
     names: dict[str, PlanTable]
 
@@ -563,8 +563,8 @@ class IndependentFields(TypedDict):
 
 
 class IndependentEvent(IndependentFields):
-    """No other result blocked the device for the last result of a worker that was lost: other workers began
-    and finished results meanwhile, or no other worker ran a result.
+    """A worker was lost while no other result blocked the device: meanwhile other workers began and finished
+    results, or no other worker ran a result.
     """
 
     event: Literal["independent"]
@@ -581,7 +581,9 @@ class SampleFields(TypedDict):
 
 
 class SampleEvent(SampleFields):
-    """The runner runs some results of a property in a dtype, of which many were lost."""
+    """The results of a property in one dtype were lost for several subjects in a row. The runner therefore
+    runs a sample of the property's other results in this dtype first.
+    """
 
     event: Literal["sample"]
 

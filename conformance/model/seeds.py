@@ -11,7 +11,8 @@ from conformance.errors import UsageError
 
 #: The environment variable with the seed of the run. ``conformance run --seed`` sets it for its processes.
 VARIABLE = "CONFORMANCE_SEED"
-#: The default seed of the run. Its samples belong to the release: certificates accept no other.
+#: The default seed of the run. Its samples belong to the release, and certificates accept only this
+#: seed.
 RELEASE_SEED = 0
 
 
@@ -24,8 +25,8 @@ def seed_of_run() -> int:
 
 
 def seed_for(text: str, run: int | None = None) -> int:
-    """Return a 32-bit seed that depends only on ``text`` and on the seed of the run, by default that of this
-    process.
+    """Return a 32-bit seed that depends only on ``text`` and on ``run``, the seed of the run (default:
+    the seed of this process).
     """
     run = seed_of_run() if run is None else run
     return zlib.crc32((text if run == RELEASE_SEED else f"{text}#{run}").encode())

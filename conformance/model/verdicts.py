@@ -10,8 +10,8 @@ from conformance.model.records import AttemptDetails, AttemptRow, FailureRow, Sa
 
 
 class Verdict(str, enum.Enum):
-    """The verdict of one result. The verdict of a case is the first verdict in this list that one of its
-    results has.
+    """The verdict of one result. The verdict of a case is the first verdict in this list that occurs among
+    the results of the case.
     """
 
     CRASH = "crash"
@@ -108,7 +108,7 @@ class CaseId:
 
     @staticmethod
     def parse(text: str) -> CaseId:
-        """Parse ``property/subject``; raise ValueError for anything else."""
+        """Parse ``property/subject``; raise ValueError for any other text."""
         name, slash, subject = text.partition("/")
         if not slash or not name or not subject:
             raise ValueError(f"case id {text!r} is not of the form property/subject, e.g. value/add")
@@ -130,7 +130,7 @@ class ResultId:
 
     @staticmethod
     def parse(text: str) -> ResultId:
-        """Parse ``property/subject@dtype``; raise ValueError for anything else."""
+        """Parse ``property/subject@dtype``; raise ValueError for any other text."""
         case, at, dtype = text.rpartition("@")
         if not at or not dtype:
             raise ValueError(
@@ -205,7 +205,7 @@ class Result:
     intermittent: bool = False
     #: Undeclared dtypes for which a part of the check was omitted.
     undeclared: list[str] = dataclasses.field(default_factory=list)
-    #: The id of the result because of which this one did not run.
+    #: The id of the result because of which this result did not run.
     blocked_by: str = ""
 
     def to_json(self) -> AttemptRow:
@@ -250,7 +250,7 @@ class Result:
 
     @staticmethod
     def from_json(data: AttemptRow) -> Result:
-        """Return a result from its JSON object; raise KeyError or ValueError for anything else."""
+        """Return a result from its JSON object; raise KeyError or ValueError for any other object."""
         return Result(
             id=ResultId.parse(data["id"]),
             verdict=Verdict(data["verdict"]),

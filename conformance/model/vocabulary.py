@@ -5,7 +5,8 @@ from __future__ import annotations
 #: Every mode that a target file may name; one process runs one mode.
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
-#: The default modes of a property. Mode lazy is included, because a requirement on calls applies there too.
+#: The default modes of a property. Mode lazy is included, because a requirement on calls applies in mode lazy
+#: too.
 CALLS = ("eager", "lazy")
 
 #: Levels that can be certified, from narrow to broad. ``smoke``, a fixed quick selection, cannot be
@@ -22,7 +23,8 @@ PARITY = ("apart", "strict")
 #: The kinds of subjects that the suite defines. ``conformance.pytest_modules`` has a module for each kind.
 KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 
-#: The kinds whose subjects are whole areas. A subject of any other kind is one operator, module or optimizer.
+#: The kinds whose subjects are whole areas. A subject of any other kind is one operator, overload, module or
+#: optimizer.
 AREA_KINDS = ("device", "api", "collective", "world")
 
 #: Every capability with its meaning. A target declares each capability that its file does not set to false.
@@ -109,6 +111,6 @@ WITHOUT_REFUSAL = frozenset(
 )
 
 #: If the target does not declare one of these capabilities, the checks that need it are skipped, and their
-#: results are ``unsupported``. A device without strides raises no error: it reports other strides. And
-#: ``torch.accelerator`` may answer for another device than one that it does not know.
+#: results are ``unsupported``. A device without strides does not refuse a call: it reports different
+#: strides. ``torch.accelerator`` may return data of a different device if it does not know this device.
 CHECKS_SKIPPED_IF_UNDECLARED = frozenset({"accelerator", "conj_neg_views", "strides"})

@@ -44,12 +44,12 @@ _PROBES = (8, 4096, 1 << 20)
 
 @contextlib.contextmanager
 def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
-    """Fill all memory that the host allocates inside the context with the byte ``filler`` (254 if it is 255).
+    """Fill all memory that the host allocates inside this context with the byte ``filler`` (254 for 255).
 
     glibc writes the byte to all new memory. For any other allocator, the function frees blocks of ``sizes``
-    and ``KERNEL_ALLOCATION_SIZES``, in bytes, that hold the byte. Such an allocator may overwrite the
+    and ``KERNEL_ALLOCATION_SIZES``, in bytes, that hold the byte. The allocator may then overwrite the
     beginning of a block with its own data. The byte is a setting of the process: new memory of other threads
-    holds it too, and two contexts must not overlap.
+    holds the byte too, and two contexts must not overlap.
     """
     if not _glibc_fills():
         leave_freed_memory([*sizes, *KERNEL_ALLOCATION_SIZES], torch.device("cpu"), filler)
@@ -64,7 +64,7 @@ def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
     """Free blocks of ``sizes`` and ``KERNEL_ALLOCATION_SIZES`` that are NaN in every floating dtype.
 
     The sizes are in bytes. If a kernel multiplies an unwritten value by zero, the result reveals the value
-    only if it is NaN. glibc cannot fill new memory with NaN, because it cannot write the byte 255.
+    only if the value is NaN. glibc cannot fill new memory with NaN, because it cannot write the byte 255.
     """
     counts = [
         (size, _BLOCKS_PER_SIZE if size <= _SET_ASIDE else 2) for size in (*sizes, *KERNEL_ALLOCATION_SIZES)
@@ -94,7 +94,7 @@ def _glibc_fills_with(filler: int) -> Iterator[None]:
 def _users_byte() -> int:
     """Return the byte that the user set in ``MALLOC_PERTURB_``, in any notation of Python's ``int``.
 
-    The result is 0 if it is not set.
+    The result is 0 if the variable is not set.
     """
     try:
         return int(os.environ.get("MALLOC_PERTURB_", "0"), 0)

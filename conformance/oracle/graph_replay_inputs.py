@@ -29,7 +29,7 @@ SEEDS = ("renewal", "second renewal")
 
 @functools.lru_cache(maxsize=8)
 def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word: str) -> list[Sample]:
-    """Return the samples of an operator in one dtype, made from another seed."""
+    """Return the samples of an operator in one dtype, made with the seed that ``seed_word`` selects."""
     info = find("operator", name).info
     seed = torch_testing_internals.seed_for(seed_word, name, dtype_name(dtype))
     return samples_from_inputs(
@@ -40,7 +40,7 @@ def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word:
 def first_replay_sample(
     subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
 ) -> Sample | None:
-    """Return the first sample of :func:`replay_samples`, or None if there is none."""
+    """Return the first sample of :func:`replay_samples`, or None if no replay sample exists."""
     return next(replay_samples(subject, dtype, sample, requires_grad=requires_grad), None)
 
 
@@ -50,7 +50,7 @@ def replay_samples(
     """Yield samples with the metadata and the non-tensor arguments of ``sample`` and with other tensor
     values.
 
-    Samples of other seeds come first. The last one is ``sample`` with the elements of its floating tensors
+    Samples of other seeds come first. The last sample is ``sample`` with the elements of its floating tensors
     reversed, unless the domain of the operator forbids it.
     """
     for seed_word in SEEDS:
@@ -76,8 +76,8 @@ def replay_data_with_reference(
 ) -> tuple[Sample, Reference] | None:
     """Try several candidates for replay data, and return one of them with its reference.
 
-    This is the first candidate that ``accurate`` accepts, else the first one that the CPU accepts. Return
-    None if there is no candidate or the CPU refuses all of them.
+    This is the first candidate that ``accurate`` accepts, else the first candidate that the CPU accepts.
+    Return None if there is no candidate or the CPU refuses all of them.
     """
     first_accepted = None
     for replay_sample in replay_samples(subject, dtype, sample):

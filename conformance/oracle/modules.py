@@ -4,8 +4,8 @@ For each sample and procedure, three values are computed once per process:
 
 * ``outputs``: the observation in the sample's own dtype.
 * ``high_precision``: the observation with parameters, buffers and inputs in float64.
-* ``sensitivity``: how far ``high_precision`` moves when parameters, buffers and inputs move by one part in
-  2**20. The allowed error grows with the sensitivity (:mod:`conformance.framework.tolerances`).
+* ``sensitivity``: how far ``high_precision`` moves when parameters, buffers and inputs move by a small
+  relative step. The allowed error grows with the sensitivity (:mod:`conformance.framework.tolerances`).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _detached_copies(observation: Observation) -> Observation:
 
 
 def with_high_precision_parameters(module: torch.nn.Module) -> torch.nn.Module:
-    """Convert the floating parameters and buffers of a module to float64, complex ones to complex128, and
-    return the module.
+    """Convert the floating parameters and buffers of a module to float64, or complex128 if they are complex,
+    and return the module.
     """
     module._apply(lambda tensor: tensor.to(HIGH_PRECISION_DTYPES.get(tensor.dtype, tensor.dtype)))  # type: ignore[no-untyped-call]
     return module
@@ -185,7 +185,7 @@ def _sensitivity_by_name(
             )
     for name, value in sensitivity.items():
         sensitivity[name] = torch.maximum(value, value.mean())
-        if name.startswith("gradient"):  # a gradient is a sum over paths: compare it in the norm
+        if name.startswith("gradient"):  # a gradient is a sum: its largest element determines its error
             sensitivity[name] = sensitivity[name] + _largest_magnitude(high_precision[name])
     return sensitivity
 

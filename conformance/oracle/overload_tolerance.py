@@ -16,15 +16,15 @@ from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
 
 #: Maps the base name of an overload to the operator whose rule it uses. All other overloads use the rule of
-#: the first operator that calls them. The rule of ``scatter_reduce.prod`` is that of accumulation, without
-#: the larger bound of long sums in sequence.
+#: the first operator that calls them. The rule of ``scatter_reduce.prod`` is the rule of
+#: accumulation without the larger error of long sequential sums.
 _RULE_OPERATORS = {
     **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_reduce.prod"),
     **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},
 }
-#: Matches backward overloads of normalisations. They multiply a gradient by the inverse standard deviation
-#: and the weight, which are arguments of the call. The resulting terms are added and cancel, so the allowed
-#: error depends on the largest term.
+#: Matches backward overloads of normalisations. These overloads multiply a gradient by the inverse
+#: standard deviation and the weight, which are arguments of the call. The resulting terms are added and
+#: cancel, so the allowed error depends on the largest term.
 _NORMALISES = re.compile(r"\w*(batch|layer|group)_norm_backward$")
 _INVERSE_DEVIATIONS = ("rstd", "save_invstd", "save_var")
 _WEIGHTS = ("weight", "gamma")

@@ -94,7 +94,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The name in the tables of relations and unspecified outputs: the base name of an overload."""
+        """The name of the call in the tables of relations: the operator, or the base name of the overload."""
         return base_name(self.subject.name) if self.is_overload else self.subject.name
 
     @property
@@ -183,7 +183,7 @@ class Reference:
 
     @property
     def fixes_signs_of_zeros(self) -> bool:
-        """True if the signs of zeros in the result are required; never for an operator."""
+        """True if the result must have the CPU's signs of zeros. This is False for an operator."""
         return False
 
     @functools.cached_property

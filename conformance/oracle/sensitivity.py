@@ -1,8 +1,8 @@
 """Compute the sensitivity of an operator's result: how far the result moves when the inputs move by half a
 unit.
 
-Sensitivity is the condition term of the tolerances (:mod:`conformance.framework.tolerances`). It is a float64
-tensor with the shape of the result, in units of a relative change of the inputs.
+The allowed error grows with the sensitivity (:mod:`conformance.framework.tolerances`). The sensitivity is a
+float64 tensor with the shape of the result, in units of a relative change of the inputs.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _samples_with_one_argument_moved(sample: Sample, dtype: torch.dtype, step: f
     trees.tree_map(leaves.append, sample.arguments)
     pairs = []
     for position, leaf in enumerate(leaves):
-        # A whole number as input is a value, such as an end of ``linspace``. Later ones may be sizes.
+        # A whole number as input is a value, such as an end of ``linspace``. Whole numbers in later arguments
+        # may be sizes.
         is_value = position == 0 and type(leaf) is int and leaf is sample.input
         continuous = float(leaf) if is_value else _as_continuous(leaf, dtype)
         if continuous is None:
@@ -162,7 +163,8 @@ def _separate_sensitivity(
         larger: dict[int, torch.Tensor] = {}
         for shifted in pair:
             try:
-                # The samples share their other arguments, and the operator may write to them.
+                # The samples share the arguments that were not moved, and the operator may write to these
+                # arguments.
                 moved_tensors = trees.tensors(call_operator(info, to_host(shifted)))
             except Exception:
                 continue

@@ -1,4 +1,4 @@
-"""Find the capabilities that a property of a subject requires, and those that a target does not declare."""
+"""Find the capabilities that a property requires for a subject, and those which a target does not declare."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def undeclared_capabilities(target: Target, entry: Property, kind: str, subject:
 def result_exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
     """Return True unless an undeclared capability removes the results of this property and subject.
 
-    ``WITHOUT_REFUSAL`` lists the capabilities that remove results. Other undeclared capabilities only permit
-    a refusal.
+    ``WITHOUT_REFUSAL`` lists the capabilities that remove results. If any other capability is undeclared,
+    the results remain, and the target may refuse the calls.
     """
     return not WITHOUT_REFUSAL.intersection(undeclared_capabilities(target, entry, kind, subject))

@@ -42,7 +42,7 @@ class Case:
         """Return the dtypes of the case in the order in which a worker runs them.
 
         The properties of a subject begin with different dtypes. So if the first results of several properties
-        end their processes, one dtype is not the reason.
+        crash, the cause is not a single dtype.
         """
         first = zlib.crc32(self.property.encode()) % len(self.dtypes)
         return [*self.dtypes[first:], *self.dtypes[:first]]
@@ -60,7 +60,7 @@ class Shard:
 
     @staticmethod
     def parse(text: str) -> Shard:
-        """Parse ``I/N``; raise UsageError for anything else."""
+        """Parse ``I/N``; raise UsageError if ``text`` has a different form."""
         first, _, second = text.partition("/")
         if first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second):
             return Shard(int(first), int(second))

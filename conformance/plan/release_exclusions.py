@@ -51,7 +51,7 @@ def _excluded_patterns(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def dtypes_passed_by_release(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
-    """Return the dtypes of a case without those that are excluded for a release of torch."""
+    """Return ``dtypes`` without the dtypes in which a case is excluded for a torch release."""
     literal, patterns = _excluded_patterns(version)
     if not literal and not patterns:
         return dtypes

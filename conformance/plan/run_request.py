@@ -28,7 +28,8 @@ class Request:
     samples: str = "default"
     #: The seed of the run (:mod:`conformance.model.seeds`).
     seed: int = seeds.RELEASE_SEED
-    #: One of :data:`conformance.model.vocabulary.PARITY`.
+    #: How to judge differences from the CPU that no documentation page rules out, one of
+    #: :data:`conformance.model.vocabulary.PARITY`.
     parity: str = "apart"
     timeout: float = USUAL_LIMIT
     extra: Sequence[str] = ()

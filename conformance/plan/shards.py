@@ -45,7 +45,9 @@ def recorded_seconds(path: Path = FILE) -> dict[str, dict[str, float]]:
         return {}
     data = json.loads(path.read_text())
     if data.get("schema") != SCHEMA:
-        raise UsageError(f"{path} has schema {data.get('schema')!r}; this version reads {SCHEMA}")
+        raise UsageError(
+            f"{path} has schema {data.get('schema')!r}; this version of the suite reads {SCHEMA}"
+        )
     return {
         mode: {name: float(seconds) for seconds, names in groups.items() for name in names}
         for mode, groups in data["modes"].items()

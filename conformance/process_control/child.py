@@ -209,9 +209,9 @@ class Child:
         """
         limit = time.monotonic() + seconds
         while True:
-            ended = self.has_ended()  # before reading: if it has ended, the channel contains all its messages
+            ended = self.has_ended()  # check before reading: an ended process sends no more messages
             if ended:
-                self._signal(signal.SIGKILL)  # other processes of its group must not send messages any more
+                self._signal(signal.SIGKILL)  # stop the rest of its group, which could send messages
             if self.channel is not None:
                 self.channel.flush()
                 try:
@@ -240,7 +240,7 @@ class Child:
                 options = os.WEXITED | os.WNOHANG | os.WNOWAIT
                 return os.waitid(os.P_PID, self.pid, options) is not None
             self._reap()
-        except ChildProcessError:  # this process ignores SIGCHLD
+        except ChildProcessError:  # this process ignores SIGCHLD, so the kernel has reaped the child
             self._code = 0
         return self._code is not None
 
@@ -258,7 +258,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             try:
                 os.killpg(self.pid, number)
-            except ProcessLookupError:  # a forked process that has not created its group yet
+            except ProcessLookupError:  # the forked process has not created its process group yet
                 os.kill(self.pid, number)
 
     def _finish(self, how: How | None) -> ChildEnd:

@@ -19,7 +19,7 @@ LEAST = 3 << 30
 
 #: The share of the machine's memory that all workers together may use.
 _PART = 0.7
-#: The share that workers which only wait may use besides, and the bytes that one of these uses.
+#: The additional share of the memory for workers that only wait, and the bytes that one such worker uses.
 _WAITING_PART, _WAITING_BYTES = 0.2, 1 << 30
 
 _STATM = Path("/proc/self/statm")
@@ -35,7 +35,7 @@ def memory_per_worker(workers: int) -> int:
 
 
 def workers_that_may_wait() -> int:
-    """Return the number of workers that may wait beside those that run."""
+    """Return the number of waiting workers that fit into memory in addition to the running workers."""
     return int(_total_memory() * _WAITING_PART / _WAITING_BYTES)
 
 
@@ -48,7 +48,7 @@ def _total_memory() -> int:
 
 
 def exceeds_memory_limit() -> bool:
-    """Return whether this process uses more memory than its limit; False if that cannot be determined."""
+    """Return whether this process uses more memory than its limit; False if the use is unknown."""
     limit = os.environ.get(VARIABLE)
     if limit is None or not _STATM.is_file():
         return False

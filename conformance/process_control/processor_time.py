@@ -1,4 +1,4 @@
-"""The processor time of a process and its descendants. A process that waits uses none."""
+"""Measure the processor time of a process and its descendants. A waiting process uses no processor time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _TIMES = slice(11, 15)
 
 
 def processor_seconds(pid: int) -> float | None:
-    """Return the processor time in seconds of a process and all its descendants, those that ended included.
+    """Return the processor time in seconds of a process and all its descendants, including ended descendants.
 
-    Return None if it cannot be determined: the process ended, or the system has no ``/proc`` that lists
-    children.
+    Return None if the process has ended, or if the system has no ``/proc`` that lists child processes.
     """
     try:
         ticks = _ticks(pid)
@@ -26,12 +25,12 @@ def processor_seconds(pid: int) -> float | None:
 
 def _ticks(pid: int) -> int:
     folder = _PROCESSES / str(pid)
-    # The name of the program stands in brackets and may contain brackets and spaces itself.
+    # The program's name is in brackets and may contain brackets and spaces: split after the last bracket.
     ticks = sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[_TIMES]))
     for thread in (folder / "task").iterdir():
         for child in (thread / "children").read_text().split():
             try:
                 ticks += _ticks(int(child))
             except FileNotFoundError:
-                continue  # The child ended since its parent was read.
+                continue  # The child ended after the list of children was read.
     return ticks

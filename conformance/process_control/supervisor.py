@@ -229,7 +229,7 @@ class Supervisor(Generic[Unit]):
         running: list[_Attempt[Unit]] = []
         try:
             while True:
-                # Start further processes only after the first one, which may build files that they use.
+                # Start one process until it is ready: it may build files that the other processes use.
                 while more and len(running) < (self._workers if self._started else 1):
                     try:
                         running.append(self._attempt(next(waiting)))

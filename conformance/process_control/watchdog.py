@@ -17,7 +17,7 @@ class Watchdog:
     """Kills the process in which it runs if one result takes longer than ``limit`` seconds.
 
     A C thread of ``faulthandler``, which does not need the GIL, waits until the limit is exceeded. The C
-    thread writes the tracebacks of all Python threads to ``path`` before the process ends. Each start of its
+    thread writes the tracebacks of all Python threads to ``path`` before the process ends. Each start of this
     timer starts a thread and takes a quarter of a millisecond. The timer is therefore restarted only after a
     twentieth of the limit, so that a result gets between 95 % and 100 % of the limit. While no result runs, a
     Python thread restarts the timer periodically.

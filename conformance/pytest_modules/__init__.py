@@ -9,7 +9,7 @@ import dataclasses
 class Cases:
     """A placeholder for all planned cases of a subject kind.
 
-    ``conformance.plugin`` creates their pytest items.
+    ``conformance.plugin`` creates the pytest items of the cases.
     """
 
     kind: str

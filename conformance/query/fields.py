@@ -20,7 +20,7 @@ KEYS: dict[str, str] = {
     "verdict": f"verdict; also {UNEXPECTED} and {EXPECTED}",
     "kind": "kind of a failure",
     "mode": "mode of the device",
-    "placement": "place in which the operator ran",
+    "placement": "placement of the operator, such as native or fallback",
     "target": "name of the target, or of the backend on the site",
     "torch": "version of torch",
     "id": "whole id of the result",
@@ -42,7 +42,7 @@ CLOSED: dict[str, tuple[str, ...]] = {
 class ResultFields:
     """The fields of one result for queries.
 
-    ``texts`` are its messages and notes; ``seconds`` is its duration.
+    ``texts`` are the messages and notes of the result; ``seconds`` is the duration of the result.
     """
 
     op: str

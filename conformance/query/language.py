@@ -33,7 +33,7 @@ LONGEST = 2000
 
 
 class QueryError(UsageError):
-    """A syntax error in a query. ``at`` is its offset in the text, starting at 0."""
+    """A syntax error in a query. ``at`` is the offset of the error in the text, starting at 0."""
 
     def __init__(self, description: str, at: int, remedy: str) -> None:
         super().__init__(f"the query has {description} at character {at + 1}; {remedy}")
@@ -116,7 +116,7 @@ class _Reader:
         if token is None:
             raise QueryError("nothing", self._end, "write a word or key:value there")
         if depth > _DEPTH:
-            raise QueryError(f"more than {_DEPTH} brackets and negations", token.at, "write it simpler")
+            raise QueryError(f"more than {_DEPTH} brackets and negations", token.at, "simplify the query")
         if self._accept_keyword("not"):
             return _match_not(self._parse_not(depth + 1))
         if self._accept_keyword("("):
@@ -175,7 +175,7 @@ def _parse_values(key: str, rest: str, at: int) -> list[str]:
         match = _VALUE.match(rest, position)
         value = "" if match is None else match.group().replace('"', "").lower()
         if not value:
-            raise QueryError("an empty value", at + position, "write one, or remove the comma")
+            raise QueryError("an empty value", at + position, "write a value, or remove the comma")
         if key in CLOSED and "*" not in value and value not in CLOSED[key]:
             raise QueryError(f"the unknown {key} '{value}'", at + position, _suggestion(value, CLOSED[key]))
         values.append(value)

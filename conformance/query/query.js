@@ -89,7 +89,7 @@ const conformanceQuery = (() => {
     let place = 0;
     for (;;) {
       const found = /^(?:"[^"]*"|[^",])*/.exec(rest.slice(place))[0], value = found.replace(/"/g, "").toLowerCase();
-      if (!value) throw new QueryError("an empty value", at + place, "write one, or remove the comma");
+      if (!value) throw new QueryError("an empty value", at + place, "write a value, or remove the comma");
       if (CLOSED[key] && !value.includes("*") && !CLOSED[key].includes(value)) {
         throw new QueryError(`the unknown ${key} ${quoted(value)}`, at + place, meant(value, CLOSED[key]));
       }
@@ -160,7 +160,7 @@ const conformanceQuery = (() => {
       const token = next();
       if (!token) throw new QueryError("nothing", text.length, "write a word or key:value there");
       if (depth > DEPTH) {
-        throw new QueryError(`more than ${DEPTH} brackets and negations`, token.at, "write it simpler");
+        throw new QueryError(`more than ${DEPTH} brackets and negations`, token.at, "simplify the query");
       }
       if (take("not")) {
         const inner = negated(depth + 1);

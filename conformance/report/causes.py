@@ -2,15 +2,16 @@
 
 Results with equal failure kind and equal message pattern are candidates for one cause:
 
-* A missing kernel is one cause, whatever calls it, and so is an undeclared capability (``blocked_by``).
+* A missing kernel is one cause, even if many operators call it. An undeclared capability is one cause too
+  (``blocked_by``).
 * If the message quotes an error of the target, or reports that an error is missing, the message pattern alone
   identifies the cause.
 * Other messages, such as wrong values, are split by property family and operator family. A property family
   stays one cause if most of its subjects that ran fail in this way: a single operator then is not the cause.
-* Wrong values of one operator family in one mode are one cause, independent of the failing call, and so are
-  its results of a wrong shape or on a wrong device. They are split if the failing samples follow different
-  patterns.
-* An ``out=`` without elements that a call does not resize is one cause, whatever the operator.
+* Wrong values of one operator family in one mode are one cause, even if different calls fail. Wrong shapes,
+  and wrong devices, of one operator family in one mode are one cause too. Such a cause is split if its
+  failing samples follow different patterns.
+* If calls do not resize an ``out=`` tensor without elements, this is one cause, even for many operators.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Cause:
 
     @property
     def example(self) -> tuple[int, ResultRow]:
-        """The result to inspect first: the first one with the worst verdict that no other result blocks."""
+        """The result to inspect first: with the worst verdict and, if possible, not blocked by a basic
+        result.
+        """
         return min(self.rows, key=lambda pair: (severity_rank(pair[1]), is_blocked_by_result(pair[1])))
 
     @property
@@ -144,7 +147,7 @@ def is_blocked_by_result(row: ResultRow) -> bool:
 def kind_and_message(row: ResultRow) -> tuple[str, str]:
     """Return the kind and the message of a row's first failure.
 
-    A row without failures returns its verdict and its last note.
+    If the row has no failures, return its verdict and its last note.
     """
     if row.get("failures"):
         return row["failures"][0]["kind"], row["failures"][0]["message"]

@@ -63,7 +63,9 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
     lines += [f"- `{name}`" for name in ids[:SHOWN]]
     if len(ids) > SHOWN:
         properties = sorted({ResultId.parse(name).case.property for name in ids})
-        lines.append(f"- and {len(ids) - SHOWN} more, of {', '.join(f'`{name}`' for name in properties[:8])}")
+        lines.append(
+            f"- and {len(ids) - SHOWN} more, of property {', '.join(f'`{name}`' for name in properties[:8])}"
+        )
     return "\n".join([*lines, "", *_version_table(leg), ""])
 
 

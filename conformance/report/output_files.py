@@ -75,8 +75,8 @@ def leg_folders(folder: Path) -> list[Path]:
 def leg_from_journal(folder: Path, target_expectations: TargetExpectations | None = None) -> Leg:
     """Build a leg from the journal in a folder.
 
-    If ``target_expectations`` is given, it has the expectations. Otherwise they come from the target file of
-    the run if that file is unchanged, else from the suite's expectations for the name of the target.
+    If ``target_expectations`` is None, the function reads the expectations that the target file names. If the
+    target file has changed since the run, it reads the suite's expectations for the name of the target.
     """
     journal = folder / "journal.jsonl"
     if target_expectations is None:
@@ -105,7 +105,7 @@ def read_legs(folder: Path) -> list[Leg]:
     """Return the legs of an output folder.
 
     If ``results.json`` is missing (the run was killed), the legs are built from the journals. Raise
-    UsageError if the folder has neither.
+    UsageError if the folder has neither results nor journals.
     """
     if (folder / "results.json").is_file():
         return results.read_results(folder / "results.json")["legs"]

@@ -1,6 +1,6 @@
 """Convert a results document to the compact data of the report page.
 
-Each name is stored once, and other data refer to it by its number. A verdict is stored as one letter.
+Each name is stored once, and other data refer to the name by a number. A verdict is stored as one letter.
 Failures and notes are stored only for rows that have some.
 """
 
@@ -70,7 +70,7 @@ _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
 class Names:
-    """Numbers for names, in the order of their first use."""
+    """Assigns numbers to names, in the order of their first use."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}

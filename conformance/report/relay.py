@@ -2,8 +2,9 @@
 
 The relay requires the counts of a completed run, the tested commit of PyTorch, and the details of at most a
 thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). The relay does not
-verify a callback. A result that contradicts a page or itself is therefore never counted as passed, and the
-commit must match. A result that differs from the CPU in parity only is counted as passed.
+verify a callback. A result that contradicts PyTorch's documentation or itself is therefore never counted
+as passed, and the commit must match. A result with the verdict ``parity`` (it differs from the CPU, and no
+documentation page says which of the two is right) is counted as passed.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
     """Return the callback of a completed run on one build of torch.
 
     Legs of several modes are one job. The name of each failed test starts with the mode. Raise UsageError if
-    the legs have several builds, the commit of PyTorch is unknown, or it differs from the commit of the
-    event.
+    the legs have several builds, the commit of PyTorch is unknown, or this commit differs from the commit of
+    the event.
     """
     commit = _torch_commit(legs)
     if occasion.dispatched:

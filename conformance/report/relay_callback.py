@@ -19,7 +19,7 @@ from conformance.model.schema import Schema, SchemaError
 SCHEMA_VERSION = "1"
 #: Events that a repository reports without a dispatch, in one callback after the run.
 SELF_REPORTED = ("nightly", "periodic")
-#: Events that the relay dispatches. It accepts two callbacks for each: in_progress and completed.
+#: Events that the relay dispatches. For each, the relay accepts two callbacks: in_progress and completed.
 DISPATCHED = ("pull_request", "push")
 #: Limits of the relay: the number of detailed failures, the bytes of a message, of a stack trace and of a
 #: body.

@@ -2,9 +2,9 @@
 
 The thresholds come from RFC-0050, as refined by pytorch/rfcs#102 and implemented in pytorch/test-infra
 (``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026. A repository is promoted to L3
-if it meets all thresholds for two weeks. It is demoted if it misses the threshold for success or for median
-time over a week. L2 has no threshold: a repository must only report results. This module cannot check the
-waiting time of jobs, the rate of CI timeouts and the time at L2, because only the relay knows them.
+if it meets all thresholds for two weeks. A repository is demoted if it misses the threshold for success or
+for median time over a week. L2 has no threshold: a repository must only report results. This module cannot
+check the waiting time of jobs, the rate of CI timeouts and the time at L2, because only the relay knows them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """Statistics of the runs of a period. Share and times are None if there is no run."""
+    """Statistics of the runs in a period of time. ``share``, ``median`` and ``longest`` are None if the
+    period has no runs.
+    """
 
     runs: int
     successes: int

@@ -30,7 +30,7 @@ def _subject_names(statement: ManifestProperty) -> frozenset[str]:
 def statement_of(name: str, subject: str) -> ManifestProperty | None:
     """Return the manifest's record of a property, or None if the manifest has no property of this name."""
     statements = _manifest_records_by_name().get(name, [])
-    if len(statements) > 1:  # three property names exist for two subject kinds
+    if len(statements) > 1:  # a few property names exist for two subject kinds each
         return next((statement for statement in statements if subject in _subject_names(statement)), None)
     return statements[0] if statements else None
 

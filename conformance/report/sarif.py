@@ -1,9 +1,9 @@
 """Write SARIF 2.1.0 for GitHub's code scanning, with one alert for each cause of unexpected results.
 
 The location of an alert is the file and line that the message of the cause's example names, if that file is
-in the repository. Otherwise it is the first line of the target file. The fingerprint consists of target,
-failure kind, message pattern and families. GitHub therefore keeps an alert if the next run has the same cause
-with different results.
+in the repository. Otherwise the location is the first line of the target file. The fingerprint consists of
+target, failure kind, message pattern and families. GitHub therefore keeps an alert if the next run has the
+same cause with different results.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from conformance.report.format_duration import format_duration
 from conformance.results import merge, run_folder
 from conformance.target import file as target_file
 
-#: Marks of a target file, with the text that is printed after the name of the target.
+#: Boolean keys of a target record, with the text that is printed after the target's name if the key is true.
 MARKS = {"simulated": "simulated", "untested": "untested target file"}
 #: The maximum number of displayed causes.
 SHOWN = 10
@@ -97,15 +97,15 @@ def parity_by_family(legs: list[Leg]) -> dict[str, int]:
 
 
 def _parity_lines(legs: list[Leg]) -> Iterator[str]:
-    """Yield a line about the results that differ from the CPU without contradicting a page."""
+    """Yield a line about the results with verdict ``parity``, if there are any."""
     families = parity_by_family(legs)
     if not families:
         return
     largest_families = ", ".join(f"{family} {count}" for family, count in list(families.items())[:SHOWN])
     more = f" and {len(families) - SHOWN} more families" if len(families) > SHOWN else ""
     yield (
-        f"{sum(families.values())} differ from the CPU, and no page says which is right (verdict parity; "
-        f"--parity strict makes them fail), by family: {largest_families}{more}"
+        f"{sum(families.values())} differ from the CPU, and no documentation page says which is right "
+        f"(verdict parity; --parity strict makes them fail), by family: {largest_families}{more}"
     )
 
 
@@ -126,7 +126,7 @@ def cause_lines(
     hidden = causes[limit:]
     if hidden:
         rest = sum(group.count for group in hidden)
-        yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
+        yield f"  and {rest} more, of {len(hidden)} other causes; report.html lists all causes"
 
 
 def _leg_label(legs: list[Leg], number: int) -> str:

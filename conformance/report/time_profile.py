@@ -20,7 +20,7 @@ SCHEMA = 1
 _BINS = 240
 _SLOWEST = 100
 _SUBJECTS = 300
-#: A longer time without a result, in seconds, is a pause and not part of the run.
+#: If no result runs for more than these seconds, the time is a pause and not part of the run.
 _PAUSE = 120.0
 
 _TEMPLATE = jinja2.Environment(

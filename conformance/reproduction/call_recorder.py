@@ -70,8 +70,8 @@ class CallRecorder:
         return copy
 
     def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> RecordedCall | None:
-        """Record a call on a copied sample. Return None if the copy has an argument (out=) that the sample
-        lacks.
+        """Record a call on a copied sample. Return None if the copy has more arguments than the sample (an
+        ``out=`` tensor).
         """
         source_samples = [
             self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources
@@ -154,8 +154,8 @@ class CallRecorder:
         return failure_signature(recorder.result().failures[-1]) == self.wanted_signature
 
     def _comparison_of(self, tensor: Any) -> Comparison | None:
-        """Return a comparison with the recorded call that returned or wrote ``tensor``, or None if no call
-        did.
+        """Return a comparison with the recorded call that returned or wrote ``tensor``, or None if no
+        recorded call did so.
         """
         for call in reversed(self.calls):
             for written, tree in ((False, call.value), (True, call.copy.arguments)):

@@ -134,7 +134,7 @@ def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
 def _gradient_body(writer: Writer, comparison: Comparison, function: str, arguments: list[str]) -> str:
     """Return the body of ``call`` if the comparison concerns a gradient.
 
-    It computes the gradient as :func:`conformance.properties.operators._gradients.differentiate` does.
+    The body computes the gradient as :func:`conformance.properties.operators._gradients.differentiate` does.
     """
     call, source = comparison.call, comparison.call.source
     wrapper = getattr(call.info, "gradcheck_wrapper", None)

@@ -121,14 +121,14 @@ class _CheckSnippet:
 
         behaviour = BEHAVIOURS.get(self.trial.entry.name)
         if self.trial.subject.kind != "api" or behaviour is None:
-            check = inspect.unwrap(self.trial.entry.check)  # without the CPU control
+            check = inspect.unwrap(self.trial.entry.check)  # the check without its CPU control
             return f"{self.writer.write(check)}(target, SUBJECT, recorder)"
         behaviour_text = self.writer.instance(behaviour, must_detect="()")
         check = self.collector.require("conformance.behaviours.behaviour", "check_behaviour")
         return f"{check}({behaviour_text}, target, recorder)"
 
     def _subject_text(self) -> str:
-        """Return the expression of the subject. Its ``info`` has only the attributes that the code reads."""
+        """Return the expression of the subject. Its ``info`` has only attributes that the code reads."""
         subject, info = self.trial.subject, "None"
         if getattr(subject, "info", None) is not None:
             # The first iteration writes the functions of the subject. The second iteration adds the
@@ -145,7 +145,7 @@ class _CheckSnippet:
 def _attributes_read(text: str) -> set[str]:
     """Return the attribute names that the code of a source text may read.
 
-    They are the attributes in the text, and all strings that are identifiers (for ``getattr``).
+    The names are the attributes in the text and, because of ``getattr``, all strings that are identifiers.
     """
     names: set[str] = set()
     for node in ast.walk(ast.parse(text)):

@@ -54,8 +54,8 @@ def _removable_methods(node: ast.AST, classes: set[str]) -> list[ast.AST]:
 def _used_names(node: ast.AST, without: set[ast.AST] = frozenset()) -> set[str]:  # type: ignore[assignment]
     """Return the names that a node may use.
 
-    They are its collected names, the attributes that it reads, and the words in its strings (for
-    ``getattr``).
+    The names are the collected names in the node, the attributes that the node reads and, because of
+    ``getattr``, the words in its strings.
     """
     used: set[str] = set()
     waiting = [node]

@@ -1,4 +1,4 @@
-"""Run work that may crash or hang in a child process. The parent process watches it and never uses the
+"""Run work that may crash or hang in a child process. The parent process watches the child and never uses the
 device.
 """
 
@@ -60,7 +60,7 @@ def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | No
 
     If the child dies of a signal, or needs more than ``timeout`` seconds for its result, a second child runs
     ``work`` again and writes a snippet of each call to disk before the call. The snippet of the last call is
-    printed, and written to the file ``snippet`` if it is set.
+    printed and, if ``snippet`` is not None, written to this file.
     """
     if "torch" in sys.modules or not hasattr(os, "fork"):
         return work(Watch(None))
@@ -81,14 +81,16 @@ def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | No
             print("no snippet: the second run did not fail, or not in a call that a snippet can repeat")
         else:
             death = run.description(timeout)
-            print(f"in the second run, the process {death}; the snippet is its last call, not shrunk")
+            print(
+                f"in the second run, the process {death}; the snippet repeats its last call and is not shrunk"
+            )
             if snippet is not None:
                 snippet.write_text(trace.read_text())
                 print(f"snippet: {snippet}")
             print("----- snippet -----")
             print(trace.read_text().rstrip())
             print("----- end of snippet -----")
-            print("It needs only torch and the backend. Save it and run it with python: it crashes or hangs")
+            print("The snippet needs only torch and the backend. Run with python, it crashes or hangs")
             print("while the failure exists, and exits with 0 once it is fixed.")
     return 1
 

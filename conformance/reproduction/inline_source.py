@@ -35,7 +35,8 @@ class Collector:
     """The requested definitions, each after the definitions that it needs.
 
     ``replaced`` maps definitions to their replacements. ``data`` are definitions that the caller writes as
-    values. ``requested_data`` contains those of them that the collected code uses, and maps each to its name.
+    values. ``requested_data`` maps each item of ``data`` that the collected code uses to its name in the
+    file.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ def _function_node(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
 @functools.cache
 def _functions_by_line(module: str) -> Mapping[int, list[ast.Lambda | ast.FunctionDef]]:
     """Return the functions of a module by first line. A decorated function is listed under the line of each
-    decorator and of ``def``, because ``co_firstlineno`` may be any of them.
+    decorator and of ``def``, because ``co_firstlineno`` may be any of these lines.
     """
     functions: dict[int, list[ast.Lambda | ast.FunctionDef]] = {}
     for node in ast.walk(tree_of(module)):

@@ -37,7 +37,7 @@ _THROUGH: dict[torch.dtype, torch.dtype] = {torch.complex32: torch.complex64} | 
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 }
-#: Namespaces in which the public name of a function is looked up.
+#: Namespaces in which the public name of a function is looked up, by the prefix of the name.
 _NAMED: dict[str, Any] = {
     "": builtins, "torch": torch, "torch.nn.functional": torch.nn.functional, "torch.Tensor": torch.Tensor,
     "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,
@@ -252,8 +252,8 @@ class Writer:
     def record(self, value: Any, attributes: Iterable[str]) -> str:
         """Return the expression of a plain object that replaces ``value`` in the snippet.
 
-        Its class has the name of the class of ``value``. The object has only those of ``attributes`` whose
-        values can be written.
+        Its class has the name of the class of ``value``. The object has only the attributes in
+        ``attributes`` whose values can be written.
         """
         arguments: list[str] = []
         for name in sorted(attributes):

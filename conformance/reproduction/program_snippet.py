@@ -70,8 +70,8 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
     target = trial.target
     if target.mode == "graph" and not (target.capable("streams") and target.capable("asynchronous")):
         raise Unwritable(
-            "the short form for mode graph captures on a stream, and the target lacks streams or "
-            "asynchronous execution"
+            "the short form for mode graph captures on a stream and needs the capabilities streams and "
+            "asynchronous"
         )
     collector = Collector(REPLACED)
     collector.reserve((program_checks.__name__, "DEVICE"), "DEVICE")

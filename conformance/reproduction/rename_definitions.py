@@ -47,7 +47,7 @@ class Rewriter(ast.NodeTransformer):
     def __init__(self, names: Names, module: str, local: Collection[str] = ()) -> None:
         self.names = names
         self.module = module
-        #: Behaviours may pass functions to torch, which reads the annotations of their arguments.
+        #: Behaviours may pass functions to torch, and torch may read the annotations of these functions.
         self.keeps_annotations = module.startswith("conformance.properties.api")
         self.in_class = False
         self.scopes: list[Collection[str]] = [local]

@@ -100,8 +100,8 @@ class Trial:
 def clear_reference_caches() -> None:
     """Delete all cached references.
 
-    Call this after samples were replaced. The cache keys contain only the index of a sample, so the cache
-    would return references of the replaced samples.
+    Call this after samples were replaced. The cache keys contain only the index of a sample, so the caches
+    would still return the references of the old samples.
     """
     oracle.clear_cache()
     module_oracle.clear_cache()
@@ -123,7 +123,7 @@ _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[An
 }
 
 
-#: Failure kinds whose messages quote an exception. Its type and text are part of the failure's signature.
+#: Failure kinds whose messages quote an exception. The failure's signature includes the quoted text.
 _QUOTING = (Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE, Kind.MESSAGE, Kind.HARNESS)
 #: Matches the text between the target's result and the expected value in a message.
 _EXPECTATION = re.compile(r" where |, expected |, but ")

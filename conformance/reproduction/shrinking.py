@@ -26,7 +26,7 @@ from conformance.samples.random_programs.shrink import smaller_programs
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 #: The time limit in seconds for shrinking.
 BUDGET_SECONDS = 30.0
-#: A change of one leaf of a sample's arguments. It returns the leaf itself if nothing changes.
+#: A change of one leaf of a sample's arguments. The function returns the leaf itself if nothing changes.
 Change = Callable[[Any], Any]
 
 

@@ -84,4 +84,4 @@ def check_error(call: Callable[[Any], Any], synchronize: Callable[[], None]) -> 
     except Exception as error:
         print(f"WRONG: {type(error).__name__} on {DEVICE} although the CPU has a result: {error}")
         sys.exit(1)
-    print("ok: there is a result")
+    print("ok: the call returned a result")

@@ -108,7 +108,7 @@ class SnippetData:
             dtype = getattr(torch, self.trial.id.dtype, torch.float32)
             for direction in tolerances.DIRECTIONS:
                 rules.setdefault((self.name, dtype, direction), rule(self.name, dtype, direction))
-        # Also list each rule without its dtype: a check may look up a further dtype once the failure is
+        # Also list each rule without its dtype: a check may look up another dtype once the failure is
         # fixed.
         return rules | {(operator, direction): value for (operator, _, direction), value in rules.items()}
 

@@ -44,7 +44,7 @@ class Recorder:
 
     lacking: tuple[str, ...] = ()
     compares_strides = True
-    #: A snippet continues after a failure.
+    #: False, because a snippet continues after a failure.
     first_only = False
     watch = None
 
@@ -81,7 +81,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def with_basis(self, basis: Any) -> Iterator[None]:
-        """Ignore the basis: a snippet shows a failure, whatever its basis."""
+        """Ignore ``basis``: a snippet prints every failure in the same way."""
         yield
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None, basis: Any = None) -> None:
@@ -179,17 +179,17 @@ class Recorder:
 
 
 def samples_of(subject: Any, dtype: torch.dtype, requires_grad: bool = False) -> Any:
-    """Return a copy of those samples of the operator that the check used."""
+    """Return a copy of the operator's samples that the check used."""
     return SampleSet(subject.name, SAMPLES.get((dtype, requires_grad), []))
 
 
 def calls_of(subject: Any, dtype: str) -> Any:
-    """Return a copy of those calls of the overload that the check used."""
+    """Return a copy of the overload's calls that the check used."""
     return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
 def calls_of_callers(subject: Any, dtype: str) -> Any:
-    """Return a copy of those calls of the overload that operators make and the check used."""
+    """Return a copy of the overload's calls that operators make and that the check used."""
     return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
 
 
@@ -204,7 +204,7 @@ def programs_of(subject: str, dtype: str) -> Any:
 
 
 def reference_samples_of(subject: Any, dtype: torch.dtype) -> Any:
-    """Return a copy of those reference samples of the operator that the check used."""
+    """Return a copy of the operator's reference samples that the check used."""
     return SampleSet(subject.name, REFERENCE_SAMPLES.get(dtype, []))
 
 

@@ -17,7 +17,8 @@ from conformance.model.verdicts import ResultId, Verdict
 from conformance.results.merge import describe_option
 
 #: The distance of a verdict from a pass. A larger distance in the new run is a regression, even if an
-#: expectation or a declaration of the target covers the failure: they explain a failure and do not remove it.
+#: expectation or a declaration of the target covers the failure: such a declaration explains a failure and
+#: does not remove it.
 _DISTANCE = {
     Verdict.PASS: 0,
     Verdict.XPASS: 0,
@@ -56,7 +57,7 @@ class ResultChange:
     how: str = ""
 
     def verdicts(self) -> str:
-        """Return the verdicts before and after."""
+        """Return the verdicts in the old and the new run as text, such as ``pass → fail``."""
         return f"{self.old or 'absent'} → {self.new or 'absent'}"
 
 
@@ -74,7 +75,7 @@ class Difference:
     still_failing: list[ResultChange] = dataclasses.field(default_factory=list)
     added: list[ResultChange] = dataclasses.field(default_factory=list)
     vanished: list[ResultChange] = dataclasses.field(default_factory=list)
-    #: Results that passed and now differ from the CPU without contradicting a page.
+    #: Results that passed and now have the verdict ``parity``.
     parity: list[ResultChange] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -136,8 +137,8 @@ def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None
 def _corresponding_legs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]], list[str]]:
     """Return pairs of corresponding legs, and notes on legs without a partner.
 
-    Legs with the same target, mode and build are paired first. Then follow legs with the same target and
-    mode, then legs with the same mode, if each run has exactly one such leg left.
+    Legs with the same target, mode and build are paired first. If each run has exactly one unpaired leg with
+    the same target and mode, these legs are paired next. Then the same is done by mode alone.
     """
     keys = (
         lambda leg: (leg["target"]["name"], leg["name"]),
@@ -220,7 +221,7 @@ def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> Difference:
 def changed_failure(
     old: ResultRow, new: ResultRow, *, same_suite: bool = True, same_samples: bool = True
 ) -> str:
-    """Return a description of how a failure changed; empty if it is the same or cannot be compared.
+    """Return a description of how a failure changed; empty if it has not changed or cannot be compared.
 
     Kinds of failure are always compared. Messages and sample indices are compared only within one version of
     the suite, samples only within one torch minor.
@@ -288,10 +289,11 @@ def _other_differences(old: Leg, new: Leg) -> list[str]:
 
 
 def _reason_to_ignore_vanished(old: Leg, new: Leg) -> str:
-    """Return the reason why a result that is missing in the new leg is not a regression; empty if it is one.
+    """Return the reason why a result that is missing in the new leg is not a regression, or an empty text.
 
     If suite, torch, level, shard, selection and samples agree, both runs planned the same results. A missing
-    result was then lost, or the target file now excludes it: a regression. Otherwise the plans may differ.
+    result is then a regression: it was lost, or the target file now excludes it. Otherwise the plans may
+    differ, so that a missing result is not a regression.
     """
     if not new["complete"] and all(old[field] == new[field] for field in _SAME):
         return ""

@@ -40,7 +40,7 @@ _DIGESTS = ("suite", "manifest", "target", "expectations", "torch", "backend")
 def leg_of_run(
     run_state: RunState, target_expectations: TargetExpectations, *, today: datetime.date | None = None
 ) -> Leg:
-    """Return the leg of a run (one mode of one target on one build) for the run state."""
+    """Return the leg (one mode of one target on one build) that a run state describes."""
     header = run_state.header
     if header is None:
         raise KeyError("run")
@@ -82,7 +82,7 @@ def leg_of_run(
 
 
 def _torch_facts_without_import() -> TorchFacts:
-    """Return the facts about torch that are available without importing it."""
+    """Return the facts about torch that are available without importing torch."""
     try:
         return describe.describe_environment().facts()
     except UsageError:
@@ -92,7 +92,7 @@ def _torch_facts_without_import() -> TorchFacts:
 def leg_not_run(
     options: Request, mode: str, torch_version: str, reason: str, *, code: int = exit_codes.USAGE
 ) -> Leg:
-    """Return a leg without results for a mode that did not start. ``reason`` becomes its only problem."""
+    """Return a leg without results for a mode that did not start. Its only problem is ``reason``."""
     target = options.target
     known_digests: Digests = {"suite": digests.suite_digest(), "target": target.digest}
     return {
@@ -169,8 +169,8 @@ def leg_from_journal(path: Path, target_expectations: TargetExpectations) -> Leg
 
 
 def validated(data: object) -> Document:
-    """Return ``data``, the parsed JSON of a results file, as a document. Raise SchemaError if it violates the
-    schema.
+    """Return ``data``, the parsed JSON of a results file, as a document. Raise SchemaError if ``data``
+    violates the schema.
     """
     Schema.load("results").validate(data)
     return cast("Document", data)
@@ -189,7 +189,7 @@ def write_results(path: Path, results: Document) -> None:
 def _without_lone_surrogates(results: Document) -> Document:
     """Return a document in which each lone surrogate character is replaced by ``?``.
 
-    A message from a device may contain lone surrogates. They cannot be encoded in UTF-8.
+    A message from a device may contain lone surrogates, which cannot be encoded in UTF-8.
     """
     text = json.dumps(results, ensure_ascii=False)
     try:
@@ -209,13 +209,13 @@ def read_results(path: Path, *, limit: int = MAX_BYTES) -> Document:
             f"results {path} cannot be read: {error.strerror}; run 'conformance run -o' first"
         ) from None
     if size > limit:
-        raise UsageError(f"results {path} have {size} bytes; at most {limit} are read")
+        raise UsageError(f"results {path} have {size} bytes; the maximum is {limit}")
     try:
         results = validated(json.loads(path.read_text(), parse_constant=_reject_constant))
         for number, entry in enumerate(results["legs"]):
             _check_sums_match_rows(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
-        # The schema path of the whole document is empty, so an error message about it starts with ": ".
+        # The schema path of the whole document is empty. The text of such an error then starts with ": ".
         wrong = str(error).removeprefix(": ")
         raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
     return results

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: OK: all results are as expected. UNEXPECTED: some are not. USAGE: the run could not start. INCOMPLETE:
-#: planned results are missing.
+#: OK: all results are as expected. UNEXPECTED: some results are not. USAGE: the run could not start.
+#: INCOMPLETE: planned results are missing.
 OK, UNEXPECTED, USAGE, INCOMPLETE = 0, 1, 2, 3
 
 #: The codes by precedence. The exit code of several runs is the first code in this list that any run has.

@@ -21,13 +21,13 @@ from conformance.results.run_state import BAD, RunState, final_attempt
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
-#: Maximum length of the message of one attempt among several.
+#: Maximum length of the message in the summary of an attempt. Only rows with several attempts have summaries.
 MAX_ATTEMPT_MESSAGE = 1000
 
 
 @dataclasses.dataclass
 class JudgedRows:
-    """The final row of each result by result id, and the obsolete expectations: all their results pass."""
+    """The final row of each result by result id, and the obsolete expectations, whose results all pass."""
 
     rows: dict[str, ResultRow]
     obsolete: list[Expectation]
@@ -36,7 +36,7 @@ class JudgedRows:
 def judge_leg(
     run_state: RunState, header: Header, target_expectations: TargetExpectations, day: datetime.date
 ) -> LegSummary:
-    """Return the summary of a leg from the state of its run. ``day`` decides which entries have expired."""
+    """Return the summary of a leg from the state of its run. ``day`` is the current date."""
     plan = Plan.from_json(run_state.plan) if run_state.plan is not None else Plan([])
     mode = header["mode"]
     torch_version = manifest.version_to_judge_by(header["facts"]["torch"]["version"])
@@ -140,7 +140,7 @@ def give_parity_verdicts(rows: Mapping[str, ResultRow]) -> None:
 
 
 def failure_bases(row: ResultRow) -> frozenset[str]:
-    """Return the bases of all deviations that a result showed, in any attempt."""
+    """Return the bases of all deviations of a result, in all its attempts."""
     bases = bases_of_failures(row)
     for attempt in row.get("attempts", ()):
         bases.update(attempt.get("bases", ()))
@@ -166,7 +166,9 @@ def _final_row(attempts: list[AttemptRow]) -> ResultRow:
 
 
 def _attempt_summary(attempt: AttemptRow) -> AttemptSummary:
-    """Return the verdict of an attempt and, if the attempt failed, its kinds of failure."""
+    """Return the verdict and the seconds of an attempt and, if it failed, its kinds of failure and first
+    message.
+    """
     summary: AttemptSummary = {
         "verdict": attempt["verdict"],
         "seconds": attempt.get("seconds", 0.0),

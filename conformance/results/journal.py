@@ -16,7 +16,7 @@ from conformance.model.records import Event
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The beginning of every line. After a torn line, the decoder searches for it to find the next event.
+#: The beginning of every line. After a torn line, the decoder searches for this text to find the next event.
 _START = '{"event":'
 MAX_BYTES = 4 << 30
 
@@ -163,6 +163,6 @@ def read_journal(path: Path) -> tuple[list[Event], int]:
     except OSError as error:
         raise UsageError(f"journal {path} cannot be read: {error.strerror}") from None
     if size > MAX_BYTES:
-        raise UsageError(f"journal {path} has {size} bytes; at most {MAX_BYTES} are read")
+        raise UsageError(f"journal {path} has {size} bytes; the maximum is {MAX_BYTES}")
     tail = Tail(path)
     return list(tail.read(final=True)), tail.damaged

@@ -24,8 +24,8 @@ MAX_LISTED = 100
 
 @dataclasses.dataclass(frozen=True)
 class LegSummary:
-    """The final rows of a leg, its missing results and its expectations. Properties compute all totals from
-    them.
+    """The final rows of a leg, its missing results and its expectations. All totals are computed from these
+    fields.
 
     ``left_out`` is the number of results that the user's selection omits. ``complete`` means that no result
     is missing, that the run finished, and that the recheck reproduced the reference values.
@@ -41,7 +41,8 @@ class LegSummary:
     def of(leg: Leg) -> LegSummary:
         """Return the summary of a finished leg, with all totals recounted from its rows.
 
-        The numbers of omitted and missing results are copied from the leg, because they have no rows.
+        The numbers of omitted and missing results are copied from the leg, because these results have no
+        rows.
         """
         return LegSummary(
             rows=leg["results"],
@@ -55,7 +56,7 @@ class LegSummary:
 
     @functools.cached_property
     def cases(self) -> dict[str, str]:
-        """The worst verdict of each case, in the order of its rows."""
+        """The worst verdict of each case, in the order of the rows."""
         verdicts: dict[str, list[Verdict]] = {}
         for row in self.rows:
             verdicts.setdefault(row["id"].rpartition("@")[0], []).append(Verdict(row["verdict"]))

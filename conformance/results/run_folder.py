@@ -52,8 +52,8 @@ def check_foreign_files(folder: Path, names: Iterable[str] = _OWN) -> None:
 def clear_folder(folder: Path) -> None:
     """Create an output folder, or delete the files of an earlier run in it.
 
-    A message describes the deleted run. Raise UsageError if a file in the folder has the name of an output
-    file and was not written by a run.
+    If a run is deleted, print a message that describes the run. Raise UsageError if a file in the folder has
+    the name of an output file and was not written by a run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     check_foreign_files(folder)
@@ -85,7 +85,7 @@ class EarlierLeg:
 
     @property
     def is_unrestricted(self) -> bool:
-        """True if the leg covers its whole level. Always False for level smoke, which takes only seconds."""
+        """True if the leg is complete and covers its whole level. Always False for the short level smoke."""
         everything = self.selection is None and self.shard == "1/1"
         return self.complete and everything and self.level != levels.SMOKE
 
@@ -182,7 +182,7 @@ def journal_header(journal: Path) -> Header | None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return True if the results file of a folder declares that it is complete."""
+    """Return True if the results file of a folder declares that the run is complete."""
     return _COMPLETE.match(_first_bytes(folder / "results.json")) is not None
 
 
@@ -210,7 +210,8 @@ def belong_to_one_run(paths: Sequence[Path]) -> bool:
 def _is_resumable(leg: Leg) -> bool:
     """Return True if ``run --resume`` can complete a leg.
 
-    It can run missing results. It cannot add missing shards or repair differences between reference values.
+    The command can run missing results. It cannot add missing shards or repair differences between reference
+    values.
     """
     if merge.as_before_merge(leg)["complete"]:
         return False
@@ -218,7 +219,7 @@ def _is_resumable(leg: Leg) -> bool:
 
 
 def short_path(path: Path) -> Path:
-    """Return a path relative to the current folder, if it is inside."""
+    """Return a path inside the current folder as a relative path; return other paths unchanged."""
     try:
         return path.relative_to(Path.cwd())
     except ValueError:

@@ -27,19 +27,22 @@ _OfWorker = (
     | records.IndependentEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
-#: A subject ends its process if so many results in a row were lost, of so many properties and kinds of dtypes
-#: (or of all, if it has fewer).
+#: Thresholds for treating a subject as one that always ends its process: the number of lost results in a row,
+#: and the numbers of different properties and kinds of dtypes among these results. A subject with fewer
+#: properties or kinds must have lost results of all of them.
 _LOSSES_IN_A_ROW, _LOST_PROPERTIES, _LOST_KINDS = 3, 3, 3
 #: Verdicts of results that may not have called the device.
 _NOT_RUN = (Verdict.UNSUPPORTED.value, Verdict.SKIP.value)
-#: After results of a property in a dtype were lost for this number of subjects in a row, the runner runs a
-#: sample of its other results in this dtype before it runs more of them.
+#: If the results of a property in one dtype were lost for this number of subjects in a row, the runner first
+#: runs a sample of the property's other results in this dtype.
 LOST_SUBJECTS_IN_A_ROW = 5
 
 
 class LossGroup(NamedTuple):
-    """Results that are lost together: those of one subject, in all dtypes or in one, those of one property in
-    one dtype, or those of one behaviour of an area.
+    """Results that are lost together.
+
+    The group contains the results of one subject in all dtypes, of one subject in one dtype, of one property
+    in one dtype, or of one behaviour of an area.
 
     ``kind`` is the kind of the subjects. Fields that do not apply are empty.
     """
@@ -66,7 +69,7 @@ class Worker:
     probing: str | None = None
     ended: str | None = None
     recorded_as_lost: bool = False
-    #: Whether no other result can have blocked the device for the result that was lost.
+    #: Whether no other result can have blocked the device when the result of this worker was lost.
     independent: bool = False
 
 
@@ -84,7 +87,7 @@ class RunState:
         self.oracle_check: records.OracleCheck | None = None
         self.problems: list[str] = []
         self.interrupted = False
-        #: Number of workers that started since a result last passed, and the id of that result.
+        #: Number of workers that started since a result last passed, and the id of the result that passed.
         self.starts_without_pass = 0
         self.last_passed: str | None = None
         #: Total seconds of all finished runs in this journal.
@@ -92,9 +95,10 @@ class RunState:
         self.rounds = 0
         #: Results whose known-answer probe was running when a run was killed.
         self.unprobed: set[str] = set()
-        #: The last sample of each property in a dtype that was suspected of ending its process.
+        #: The last sample of results of each property and dtype that was suspected of ending its process.
         self._samples: dict[LossGroup, list[str]] = {}
-        #: The lost results by subject, and the confirmed groups at a number of lost results.
+        #: The lost results by subject. ``_confirmed`` caches the confirmed groups. The cache is valid for its
+        #: numbers of certain losses and of results.
         self._lost_of_subject: dict[LossGroup, list[str]] = {}
         self._confirmed: tuple[tuple[int, int], dict[LossGroup, str]] = ((0, 0), {})
         #: The results and attempts that crashed, or hung while no other result can have blocked the device.
@@ -165,7 +169,7 @@ class RunState:
     def _on_resume(self) -> None:
         """Reset the state for a resumed run.
 
-        The workers of the earlier run were killed with it. Their unfinished results are therefore not
+        The workers of the earlier run were killed with that run. Their unfinished results are therefore not
         failures.
         """
         for worker in self.workers.values():
@@ -251,7 +255,7 @@ class RunState:
 
     def loss_groups_of(self, result_id: str) -> tuple[LossGroup, ...]:
         """Return the groups of a result: its subject, its subject in its dtype, and its property in its
-        dtype. The group of a result of an area is its behaviour, because an area is no single subject.
+        dtype. A result of an API area is only in the group of its behaviour.
         """
         if self._kinds is None:
             self._kinds = self._kinds_of_cases()
@@ -279,8 +283,10 @@ class RunState:
         return kinds
 
     def results_to_retry(self) -> list[str]:
-        """Return the ids of the results to retry: their only attempt lost its worker, or left the device
-        unusable. Results of a confirmed subject or behaviour are not retried.
+        """Return the ids of the results whose only attempt lost its worker or left the device unusable.
+
+        A lost result is not retried if its subject or behaviour is confirmed, that is, always ends its
+        process.
         """
         confirmed = self.confirmed_groups()
         return [
@@ -300,10 +306,10 @@ class RunState:
         ]
 
     def suspected_groups(self) -> list[LossGroup]:
-        """Return the properties in a dtype of which the runner must run a sample: their results of
-        ``LOST_SUBJECTS_IN_A_ROW`` subjects were lost with no other result between.
+        """Return the pairs of property and dtype of which the runner must run a sample.
 
-        Results that did not run do not count.
+        The results of such a pair were lost for ``LOST_SUBJECTS_IN_A_ROW`` subjects in a row. Results that
+        did not run are ignored.
         """
         in_a_row: dict[LossGroup, int] = collections.Counter()
         for result_id in sorted(self.attempts, key=lambda name: self._order.get(name, -1)):
@@ -323,9 +329,9 @@ class RunState:
     def confirmed_groups(self) -> dict[LossGroup, str]:
         """Return each group that always ends or blocks its process, with the id of a lost result.
 
-        A subject, a subject in a dtype, or a behaviour is confirmed by lost results of different properties
-        and kinds of dtypes with no other result between. A property in a dtype is confirmed if all its
-        sampled results were lost.
+        A subject, a subject in a dtype, or a behaviour is confirmed if results of different properties and
+        kinds of dtypes were lost in a row. A property in a dtype is confirmed if all its sampled results were
+        lost.
         """
         version = len(self._certain_losses), len(self.attempts)
         if self._confirmed[0] != version:
@@ -367,7 +373,8 @@ class RunState:
         }
 
     def _are_diverse(self, group: LossGroup, results: list[ResultId], finished: set[str]) -> bool:
-        """Return whether lost results of a group are of enough different properties and dtypes to judge it.
+        """Return whether the lost results of a group have enough different properties and dtypes to confirm
+        it.
 
         ``finished`` are the dtypes in which a result of the group finished.
         """
@@ -402,7 +409,7 @@ class RunState:
         ]
 
     def was_run(self, result_id: str) -> bool:
-        """Return True if the device ran a result: it has an attempt that is not unsupported or omitted."""
+        """Return True if a result has an attempt whose verdict is neither ``unsupported`` nor ``skip``."""
         return any(row["verdict"] not in _NOT_RUN for row in self.attempts.get(result_id, ()))
 
     def was_lost_at_first(self, result_id: str) -> bool:
@@ -412,7 +419,7 @@ class RunState:
 
     def was_certainly_lost(self, result_id: str, attempt: int) -> bool:
         """Return True if an attempt at a result ran and lost its worker, and no other result can have caused
-        this.
+        the loss.
         """
         return (result_id, attempt) in self._certain_losses and self.was_lost(result_id, attempt)
 
@@ -424,7 +431,7 @@ class RunState:
         )
 
     def blocker_of_result_that_never_ran(self, result_id: str) -> str | None:
-        """Return the id of the lost result because of which a result never ran, or None if it ran."""
+        """Return the id of the lost result because of which ``result_id`` never ran, or None if it ran."""
         rows = self.attempts.get(result_id, ())
         if not rows or any("blocked_by" not in row for row in rows):
             return None
@@ -436,7 +443,7 @@ class RunState:
 
 
 def kind_of_dtype(dtype: str) -> str:
-    """Return the kind of a dtype: dtypes of one kind often share kernels."""
+    """Return the kind of a dtype, such as ``int`` for ``int8``. Dtypes of one kind often share kernels."""
     if dtype in ("float16", "bfloat16"):
         return "16 bits"
     return dtype.rstrip("0123456789").removeprefix("u")
@@ -462,7 +469,7 @@ def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     case may have caused the unusable device. The returned attempt then gets an additional failure of kind
     ``state``, so that an expectation of a different kind cannot excuse the result.
     """
-    # A row of a result that did not run counts only if there is no other.
+    # Rows with ``blocked_by`` record results that did not run. Ignore them if there are other rows.
     rows = [row for row in rows if "blocked_by" not in row] or rows
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]

@@ -54,7 +54,7 @@ _UNRECORDED = 0.5
 #: Reference values per recheck process. Each process first loads torch's databases, so few processes are
 #: used.
 _EVENTS = 200
-#: Number of subjects for which a property that is suspected of ending its process runs alone.
+#: Number of sampled subjects on which the runner tests whether a property always ends its process.
 _SAMPLED_SUBJECTS = 3
 
 
@@ -80,8 +80,8 @@ def bring_up_target(options: Request, mode: str) -> Prepared:
 def full_plans_by_mode(options: Request, mode: str) -> dict[str, PlanTable]:
     """Return the plan of the full level for each mode.
 
-    The target is brought up only if the names of its results cannot be determined otherwise. Raise UsageError
-    if they cannot be determined at all.
+    The target is brought up only if this is necessary to determine the names of its results. Raise UsageError
+    if the names cannot be determined.
     """
     return cast("ResultNames", _bring_up_output(options, mode, "--names"))["names"]
 
@@ -281,8 +281,8 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
 def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
     """Run a sample of the pending results of each property in a dtype of which many results were lost.
 
-    The sampled subjects are spread evenly over the plan, so that one operator family with a common defect is
-    not taken for the property.
+    The sampled subjects are spread evenly over the plan, so that the defect of a single operator family is
+    not mistaken for a defect of the property.
     """
     run_state = rounds.run_state
     for group in run_state.suspected_groups():
@@ -305,27 +305,29 @@ def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
 
 
 def _verify_crashing_subjects(rounds: Rounds, plan: Plan, verified: set[LossGroup]) -> None:
-    """Run pending results of each group that a crash confirmed, alone, the last one first, until one of them
-    was run by the device. The crash of one subject may have ended the process of another one, for example if
-    it resets the device. If the result finishes, the group is no longer confirmed.
+    """Verify each group of results that crashes confirmed: run its pending results, one per round, until the
+    device has run one of them.
+
+    The last pending result runs first. A crash of a different subject may have ended the process, for example
+    if the crash resets the device. If a result finishes, its group is no longer confirmed.
     """
     run_state = rounds.run_state
     for group in list(run_state.confirmed_groups()):
         if group in verified or not group.subject or not run_state.is_lost_by_crashes(group):
             continue
         if group not in run_state.confirmed_groups():
-            continue  # refuted with its subject
+            continue  # no longer confirmed since a result of its subject finished
         verified.add(group)
         for result_id in reversed(_pending_results(run_state, plan, group)):
             rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True, alone=True)
             if run_state.was_run(result_id):
                 break
-    # A refuted group must be verified again after more losses.
+    # Forget the groups that are no longer confirmed: if they are confirmed again, verify them again.
     verified &= run_state.confirmed_groups().keys()
 
 
 def _pending_results(run_state: RunState, plan: Plan, group: LossGroup) -> list[str]:
-    """Return the results of a group without an attempt."""
+    """Return the ids of the results of a group that have no attempt."""
     return [
         result_id
         for case in plan.cases
@@ -338,7 +340,9 @@ def _pending_results(run_state: RunState, plan: Plan, group: LossGroup) -> list[
 def _retry(
     rounds: Rounds, plan: Plan, results: Callable[[], list[str]], *, attempt: int, alone: bool = False
 ) -> None:
-    """Run the given results once more in one worker, until none is left or three rounds change nothing."""
+    """Rerun the results that ``results()`` lists in one worker, until it lists none or three rounds in a row
+    change nothing.
+    """
     retry = plan.only(results())
     idle = 0
     while retry.cases and idle < 3:
@@ -351,9 +355,9 @@ def _retry(
 def expected_seconds(mode: str, plan: Plan, full: Plan | None = None) -> dict[str, float]:
     """Return the expected seconds of each result of a plan, from the times of its subjects in earlier runs.
 
-    The results of a subject in plan ``full``, that of level full in this mode, get equal parts of its time;
-    without ``full``, its results in ``plan`` get the whole time. The times of single properties are used for
-    a subject that is divided among shards.
+    ``full`` is the plan of level full in this mode. The time of a subject is divided equally among its
+    results in ``full``, or among its results in ``plan`` if ``full`` is None. If the table of times lists the
+    properties of a subject separately, the time of each property is divided in this way.
     """
     recorded = shards.recorded_seconds().get(mode, {})
 
@@ -431,7 +435,7 @@ def _require_patterns_to_match(
 ) -> None:
     """Raise UsageError if the id of an expectation matches no result of the full level.
 
-    On a torch that the manifest does not know, results may be absent without a mistake.
+    Check nothing if torch is newer than the manifest, because results may be absent on that version.
     """
     version = prepared["facts"]["torch"]["version"]
     if manifest.version_to_judge_by(version) != version:

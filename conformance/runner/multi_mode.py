@@ -1,4 +1,4 @@
-"""Run several modes of a target, one leg after the other. A process that loads the backend runs one mode."""
+"""Run several modes of a target, one after the other. A process that loads the backend runs one mode only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run_modes(options: Request) -> list[Leg]:
     can start.
 
     Raises:
-        UsageError: no mode has a result to run, or no mode can start and the run is not a part.
+        UsageError: no mode has a result to run, or no mode can start and ``--part`` is not set.
         Interrupted: the user stopped the run.
         KeyboardInterrupt: the user stopped the run before the first mode could start.
     """
@@ -44,7 +44,7 @@ def run_modes(options: Request) -> list[Leg]:
         if not started:
             raise KeyboardInterrupt from None
         raise
-    if not started:  # a part of which no mode could start: the reasons replace the earlier run
+    if not started:  # only with --part: the reasons replace the earlier run
         run_folder.clear_folder(options.output)
     return legs
 
@@ -74,7 +74,7 @@ def run_each_mode(
         except KeyboardInterrupt:
             # The user stopped the run before this leg had a journal. Add a leg without results, so that the
             # results document does not look like a complete run of fewer modes.
-            reason = "stopped by the user before it began"
+            reason = "the user stopped the run before this mode began"
             legs.append(document.leg_not_run(options, mode, build, reason, code=exit_codes.INCOMPLETE))
             raise leg.Interrupted(legs) from None
         except UsageError as error:

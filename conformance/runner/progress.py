@@ -16,21 +16,24 @@ from conformance.report.format_duration import format_duration
 from conformance.results.final_verdicts import bases_of_failures
 from conformance.results.run_state import RunState
 
-#: Seconds in which a process starts, imports torch and the backend, and reads its plan. A second attempt that
-#: ends its process again costs one.
+#: Seconds in which a process starts, imports torch and the backend, and reads its plan. Each
+#: second attempt that ends its process again causes such a start.
 _PROCESS_START = 3.0
-#: Seconds for which a waiting worker keeps its place before another one takes it. The time limits of second
-#: attempts that hang again overlap.
+#: Seconds after which an additional worker starts while a worker waits for the time limit of its result. The
+#: time limits of second attempts that hang again therefore overlap.
 _WAITING = 6.0
 
 
-#: Expected seconds of a property for which the mean of all properties counts beside its own durations.
+#: The weight of the mean of all properties in the estimate for one property, in expected seconds.
 _PRIOR = 2.0
 
 
 @dataclasses.dataclass
 class _Seconds:
-    """Expected seconds of a property: planned, done, and counted in this run; and how long these took."""
+    """Seconds of one property. ``planned`` are the expected seconds of all its results, ``done`` of the
+    finished results, and ``counted`` of the results that finished in this run. ``took`` is the
+    actual duration of the counted results.
+    """
 
     planned: float = 0.0
     done: float = 0.0
@@ -38,8 +41,8 @@ class _Seconds:
     took: float = 0.0
 
     def left(self, mean: float) -> float:
-        """Return the duration of the missing results, if results take ``mean`` times the expected seconds on
-        average.
+        """Return the estimated duration of the missing results. ``mean`` is the mean ratio, over all
+        properties, of the duration to the expected seconds.
         """
         ratio = (self.took + mean * _PRIOR) / (self.counted + _PRIOR)
         return ratio * max(0.0, self.planned - self.done)
@@ -81,7 +84,7 @@ class Progress:
         self._count_done(before=True)
 
     def _count_done(self, *, before: bool = False) -> None:
-        """Count new results. If ``before`` is true, they are from before a resumption."""
+        """Count new results. If ``before`` is true, they finished before the run was resumed."""
         attempts = self.run_state.attempts
         for result_id in itertools.islice(attempts, self._counted, None):
             seconds = self._properties[_property_of(result_id)]
@@ -118,7 +121,7 @@ class Progress:
         return row["verdict"] == Verdict.FAIL.value and bases_of_failures(row) == {Basis.PARITY.value}
 
     def line(self, seconds: float) -> str:
-        """Return the progress line: percentage, counts, rate and remaining time after some seconds.
+        """Return the progress line: percentage, counts, rate and remaining time after ``seconds``.
 
         The failures include expected failures, because expectations are applied only at the end of the run.
         The remaining time follows from the expected seconds of the results that are done and missing. It
@@ -151,8 +154,8 @@ class Progress:
         return f"{self.label}: {done} results, {failing}; {rest}"
 
     def seconds_left(self, seconds: float) -> float | None:
-        """Return the estimated time left after some seconds, with second attempts; None before the first
-        result.
+        """Return the estimated remaining seconds of the run, including second attempts; None before the first
+        result. ``seconds`` is the time since the start of the run.
         """
         self._count_done()
         took = sum(property_seconds.took for property_seconds in self._properties.values())
@@ -161,7 +164,8 @@ class Progress:
             return None
         left = sum(property_seconds.left(took / counted) for property_seconds in self._properties.values())
         again = self._seconds_of_second_attempts(self.run_state.results_to_retry())
-        # Several workers run at once, and processes start, in the rest of the run as until now.
+        # Scale by the ratio of elapsed time to durations so far, which reflects parallel workers and process
+        # starts.
         return left * seconds / took + again * (took + left) / took
 
     def _seconds_of_second_attempts(self, results: list[str]) -> float:

@@ -31,8 +31,8 @@ MAX_LOSSES = 20
 #: A round is treated as hung if the journal gets no event for the time limit of a result plus these seconds.
 _SILENCE = 60.0
 
-#: Maximum number of workers beside the usual ones. They run results while the results of other workers wait
-#: for their time limits, so it follows from the number of waiting results, as far as memory allows.
+#: Maximum number of additional workers. An additional worker runs results while another worker waits for the
+#: time limit of its result.
 _ADDITIONAL_WORKERS = 16
 
 
@@ -60,15 +60,15 @@ class Rounds:
     ) -> None:
         """Run one round over a plan, and record a result for every worker that was lost.
 
-        A ``patient`` round continues after any number of lost workers, because its plan consists of results
-        that an earlier round lost. A round that runs ``alone`` has no additional workers.
+        A ``patient`` round continues after any number of lost workers, because its results are likely to end
+        their processes. A round that runs ``alone`` has no additional workers.
 
         Raises:
             TooManyLostWorkers: too many workers in a row were lost, and no result passes any more.
             KeyboardInterrupt: the user stopped the run. All processes have ended.
         """
         self.number += 1
-        continued_cases.remove_marks(self.folder)  # A killed runner may have left marks.
+        continued_cases.remove_marks(self.folder)  # a killed runner may have left marks of continued cases
         self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
         file = self.folder / f"plan-{self.number}.json"
         plan.write(file)
@@ -119,8 +119,8 @@ class Rounds:
 
     @property
     def _most_additional(self) -> int:
-        """The maximum number of additional workers. A run with one worker gets none: the device may not be
-        usable by two processes.
+        """The maximum number of additional workers. It is 0 in a run with one worker, because two
+        processes may not be able to use the device.
         """
         if self.options.workers_of(self.mode) == 1:
             return 0
@@ -150,7 +150,7 @@ class Rounds:
     def _heartbeat(self, *, patient: bool) -> bool:
         """Return whether the journal has new events; raise TooManyLostWorkers if the run must stop."""
         events = self.read_events()
-        # Workers that wait have started too.
+        # Every worker starts once without a loss, also an additional worker.
         started = MAX_LOSSES + self.options.workers + self._most_additional
         lost_too_many = self.run_state.starts_without_pass > started
         if lost_too_many and not patient and not self._a_passed_result_passes_again():
@@ -162,8 +162,8 @@ class Rounds:
         return events > 0
 
     def _a_passed_result_passes_again(self) -> bool:
-        """Run the result that passed last once more, alone. Return True if it passes: then the device works,
-        and only the results at hand end their processes.
+        """Rerun the last result that passed in a separate process. Return True if it passes again: the device
+        then works, and only the current results end their processes.
         """
         passed = self.run_state.last_passed
         if passed is None or self.run_state.plan is None:
@@ -175,7 +175,8 @@ class Rounds:
         try:
             child, _ = self._start_pytest(self._pytest_arguments(file, attempt), log)
             with child:
-                # The events of the other workers say nothing about this process, so it gets a limit.
+                # Events of other workers do not show progress of this process, so it gets a time limit
+                # instead.
                 supervisor.wait_for_end(child, limit=self.options.timeout + _SILENCE)
         finally:
             file.unlink(missing_ok=True)
@@ -197,8 +198,9 @@ class Rounds:
         return count
 
     def record_results_that_do_not_run(self, pending: Plan) -> None:
-        """Record each pending result of a subject, or of a property in a dtype, that is confirmed to end its
-        process as lost too. These results do not run.
+        """Record each pending result of a confirmed group as lost. These results do not run.
+
+        A group (a subject, a behaviour, or a property in a dtype) is confirmed if it always ends its process.
         """
         confirmed = self.run_state.confirmed_groups()
         if not confirmed:
@@ -216,7 +218,7 @@ class Rounds:
                     f"{group.property}/{group.subject} ended its process in several dtypes, also in {first}"
                 )
             elif group.property:
-                reason = f"{group.property} ended its process in a whole sample ({first} and others)"
+                reason = f"{group.property} ended its process in all results of a sample, such as {first}"
             else:
                 in_dtype = f" in {group.dtype}" if group.dtype else ""
                 reason = f"{group.subject} ended its process repeatedly{in_dtype}, also in {first}"
@@ -254,7 +256,7 @@ class Rounds:
         self.read_events()
 
     def _journal_time(self, worker: Worker, owed: Result) -> None:
-        """Write the duration of a lost worker's result to the journal: the time limit; 0 after a crash."""
+        """Write the duration of a lost worker's result to the journal: the time limit, or 0 after a crash."""
         cases = [] if self.run_state.plan is None else self.run_state.plan["cases"]
         kinds = {(name, subject): kind for kind, name, subject, _ in cases}
         self.journal.write(
@@ -288,7 +290,7 @@ class Rounds:
             verdict, kind = Verdict.CRASH, Kind.CRASH
             when = "" if worker.open else " after this result, before the next"
             signal_name = traceback.partition("\n")[0]
-            how = f": {signal_name}" if signal_name else " without a trace, as os._exit and SIGKILL do"
+            how = f": {signal_name}" if signal_name else " without a traceback, as after os._exit or SIGKILL"
             message = f"the process ended{when}{how}"
         parsed = ResultId.parse(result_id)
         return Result(

@@ -31,7 +31,7 @@ from conformance.runner.progress import Progress
 from conformance.runner.pytest_rounds import Rounds
 from conformance.target import file as target_file
 
-#: The verdicts whose results ``--failed`` reruns. A flaky result would stay flaky.
+#: The verdicts whose results ``--failed`` reruns. Flaky results are not rerun, because they would stay flaky.
 FAILED = frozenset(
     verdict.value
     for verdict in Verdict
@@ -132,14 +132,14 @@ def resume_run(chosen: Request, *, failed: bool) -> list[Leg]:
     has_started = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
     if not any(has_started.values()):
         raise UsageError(
-            f"{chosen.output} has legs of a torch other than {installed_torch.version()}; use that build, or "
-            "start a new run"
+            f"{chosen.output} has no leg of the installed torch {installed_torch.version()}; install the "
+            "torch of its legs, or start a new run"
         )
 
     def resume_or_run_mode(mode: str) -> Leg:
         if not has_started[mode]:
             if failed:
-                raise leg.NothingToRun("it has not run yet; --resume runs it")
+                raise leg.NothingToRun("the mode has not run yet; --resume without --failed runs the mode")
             return leg.run_new_leg(chosen, mode, folders[mode])
         try:
             return resume_leg(chosen, mode, folders[mode], failed=failed)
@@ -207,7 +207,7 @@ def finished_results(chosen: Request, *, failed: bool) -> Document | None:
 
 
 class _Refused(Exception):
-    """A leg cannot be resumed. The resumption stops, so that an empty leg does not replace its results."""
+    """A leg cannot be resumed. The run stops, so that no empty leg replaces the results of this leg."""
 
 
 def _expectations_of(chosen: Request) -> TargetExpectations:

@@ -10,7 +10,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 #: The number of subjects in the cache. The suite checks all properties of one subject after another, so a few
-#: suffice.
+#: subjects suffice.
 CACHED_SUBJECTS = 3
 
 

@@ -25,8 +25,8 @@ from conformance.target.target import Target
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
-#: Types of leaves that are copied by returning them. Most leaves that are not tensors have one of these
-#: types.
+#: Types of leaves that need no copy: the copier returns the leaf itself. Most leaves that are not tensors
+#: have one of these types.
 _UNCHANGED = frozenset({type(None), bool, int, float, complex})
 
 
@@ -128,8 +128,10 @@ class Copier:
         return copy
 
     def _may_be_copied_alone(self, detached: torch.Tensor) -> bool:
-        """Return whether the copy needs no memory but its elements: the tensor is the only one in its
-        storage and fills it in order, or the device has no layouts.
+        """Return whether the copy needs only memory for the tensor's elements.
+
+        This is the case if no other tensor uses the storage and the elements fill the storage in order, or if
+        the device does not support layouts.
         """
         if not self.layouts:
             return True
@@ -290,8 +292,9 @@ def to_device(
     """Return a private copy of ``sample`` on the target's device, or None if the copy is wrong or the device
     raised an error.
 
-    ``check=False`` skips the comparison of the copy with the original. A caller can skip it if it compares
-    the arguments with the CPU after the call, and checks the copy only if they differ.
+    ``check=False`` skips the comparison of the copy with the original. A caller can skip the
+    comparison if the caller compares the arguments with the CPU's arguments after the call, and checks the
+    copy only if the arguments differ.
 
     The reason for None is recorded in ``recorder`` (see :func:`report_failed_copy`): kind VALUE for wrong
     bits, METADATA for a wrong layout, REFUSED or EXCEPTION for an error. Without a recorder, the error is

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 #: Operators whose result for NaN is unspecified. For sign and sgn, documentation does not define a result.
-#: For the others, the documented formula (such as ``x if x > threshold else value``) gives a different result
-#: than the CPU.
+#: For the other operators, the documented formula (such as ``x if x > threshold else value``) gives a
+#: different result than the CPU.
 NAN_IS_UNSPECIFIED = frozenset({"sign", "sgn", "hypot", "threshold", "hardshrink"})
 
 

@@ -62,14 +62,14 @@ class _KernelRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def returns_view(func: Any) -> bool:
-    """Return whether the schema of an overload declares that it returns a view of an argument."""
+    """Return whether the schema of an overload declares that the overload returns a view of an argument."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
 def needs_values_on_host(func: Any, args: Any = ()) -> bool:
     """Return whether the host must read tensor values before the overload can return.
 
-    It must if a shape, a returned Python number or an error depends on these values.
+    The host must read the values if a shape, a returned Python number or an error depends on them.
     """
     if base_name(func._schema.name) in ("index", "_unsafe_index"):
         # ``index`` has the tag ``dynamic_output_shape``, which is true only for boolean masks. With integer

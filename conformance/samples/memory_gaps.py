@@ -1,5 +1,5 @@
 """Fill memory gaps: storage bytes of a sample that no element uses. Torch's sample generators do not write
-them.
+these bytes.
 
 A copy to a device copies the gaps too. Unwritten memory may hold numbers that the device refuses or rounds,
 so a check could fail in one run and pass in the next.

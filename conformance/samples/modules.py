@@ -135,7 +135,7 @@ class ModuleSamples:
     ) -> list[ModuleSample]:
         """Return at most ``limit`` samples for which ``such_that`` returns True, evenly spread over the list.
 
-        ``random`` selects either the random samples or the deterministic ones.
+        ``random`` selects the samples with random results, else the samples with deterministic results.
         """
         fitting = [
             sample

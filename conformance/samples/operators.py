@@ -284,8 +284,8 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
 def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
     """Return the shared reference samples (extremal, small, large, broadcast, scalar) of (operator, dtype).
 
-    Samples with more than :data:`MAX_REFERENCE_ELEMENTS` elements are omitted. PyTorch has them to measure
-    speed, and they contain no further special values.
+    Samples with more than :data:`MAX_REFERENCE_ELEMENTS` elements are omitted. PyTorch uses these samples
+    to measure speed, and the samples contain no further special values.
     """
     seed = torch_testing_internals.seed_for("reference", subject.name, dtype_name(dtype))
 

@@ -109,9 +109,9 @@ def _make_samples(info: Any, name: str, dtype: torch.dtype, capturable: bool) ->
         return normal.t().contiguous().t() if swapped else normal
 
     shapes = _MATRICES if name == "Muon" else _SHAPES
-    if name == "Adafactor":  # Adafactor divides by the number of elements
+    if name == "Adafactor":  # Adafactor divides by the number of elements: omit empty parameters
         shapes = tuple(shape for shape in shapes if 0 not in shape)
-    swapped = _SWAPPED_INDEX if name != "LBFGS" else None  # LBFGS flattens gradients with view
+    swapped = _SWAPPED_INDEX if name != "LBFGS" else None  # LBFGS calls view(-1) on the gradients
     parameters = [values(shape, index == swapped) for index, shape in enumerate(shapes)]
     gradients = [
         [values(shape, index == _SWAPPED_INDEX) for index, shape in enumerate(shapes)]

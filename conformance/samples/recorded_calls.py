@@ -89,7 +89,7 @@ def record_calls(
     operator: Subject, dtype: torch.dtype, sample: Sample, recording: CallRecording, *, backward: bool
 ) -> None:
     """Run an operator on a copy of a sample while ``recording`` is active, with the backward pass if
-    ``backward``.
+    ``backward`` is true.
 
     If the operator raises an exception, the calls before the exception stay recorded.
     """
@@ -111,7 +111,7 @@ def record_calls(
 def _integer_gradient(name: str, root: torch.Tensor) -> torch.Tensor:
     """Return a gradient of small random integers with the shape of ``root``.
 
-    The integers are exact in every dtype. They differ, so that a kernel that reads a wrong element is
+    The integers are exact in every dtype and not all equal, so that a kernel that reads a wrong element is
     detected.
     """
     return Maker(name, dtype_name(root.dtype)).values(*root.shape, low=-2, high=2)
@@ -136,7 +136,7 @@ def calls_of(subject: Subject, dtype: str) -> SampleSet:
 
 
 def cached_calls(subject: Subject, key: tuple[str, str], make: Callable[[], list[Sample]]) -> SampleSet:
-    """Return the calls that ``make`` returns, numbered from 0. They are made once and cached.
+    """Return the calls that ``make`` returns, numbered from 0. The calls are made once and cached.
 
     ``key`` is (purpose, dtype).
     """

@@ -1,7 +1,7 @@
 """Draw the sizes of tensors from distributions around the sizes at which kernels change their algorithm.
 
-The draw depends on a text, such as the name of an overload, and on the seed of the run. Another seed
-therefore checks other sizes of the same kinds.
+The sizes depend on a text, such as the name of an overload, and on the seed of the run. A run with a
+different seed therefore checks different sizes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _prime(generator: random.Random) -> int:
 
 VECTOR = SizeDistribution(
     "vector",
-    "A SIMD register holds 4 to 64 elements. Kernels compute the remainder of the last register apart.",
+    "A SIMD register holds 4 to 64 elements. Kernels process a partly filled register separately.",
     _near_multiple_of_power(2, 6, multiples=4),
 )
 GROUP = SizeDistribution(
@@ -63,7 +63,9 @@ GRID = SizeDistribution(
     "Counters of 16 bits and the dimensions of a grid end at 65,535. Most draws exceed this number.",
     lambda generator: (1 << 16) + generator.choice((-1, 0, 1, *[generator.randint(2, 6_000)] * 3)),
 )
-PRIME = SizeDistribution("prime", "No tile divides a prime number, so that every tail is computed.", _prime)
+PRIME = SizeDistribution(
+    "prime", "No tile size divides a prime number, so every kernel must process a partial tile.", _prime
+)
 ANY = SizeDistribution(
     "any", "A kernel can be wrong in sizes that no other distribution draws.", _log_uniform(3, 70_000)
 )
@@ -77,7 +79,7 @@ DISTRIBUTIONS = (VECTOR, GROUP, SPLIT, GRID, PRIME, ANY)
 def draw_sizes(text: str, distributions: Sequence[SizeDistribution]) -> list[int]:
     """Return one size of each distribution, in the order of ``distributions``. The sizes are distinct.
 
-    They depend only on ``text`` and on the seed of the run.
+    The sizes depend only on ``text`` and on the seed of the run.
     """
     generator = random.Random(seeds.seed_for(f"sizes of {text}"))
     sizes: list[int] = []

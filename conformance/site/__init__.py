@@ -10,5 +10,5 @@ The steps from results to pages:
 * :mod:`.pages`, :mod:`.badges` and :mod:`.build` write HTML, SVG and JSON. Untrusted text is escaped.
 
 The publisher of a run chooses its folder, which determines the backend, and writes ``provenance.json``, which
-determines the provenance. The results file itself cannot set either of them.
+determines the provenance. The results file itself cannot set the backend or the provenance.
 """

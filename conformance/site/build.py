@@ -37,7 +37,7 @@ def build_site(
     """Build the site from a store and the registry, and return its cells.
 
     ``other_pages`` is a folder with one subfolder for each group of other pages, such as the documentation.
-    It may be None or missing.
+    The folder may be missing.
     """
     included = _folders_of(other_pages) if other_pages is not None and other_pages.exists() else ()
     lines = [store.lines[key] for key in sorted_keys(store) if key[0] in registry]

@@ -39,5 +39,5 @@ class Build:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Return up to three numbers of a version, the sort key of builds."""
+    """Return the first three numbers of a version, or fewer, by which builds are sorted."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

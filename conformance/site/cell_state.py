@@ -23,7 +23,7 @@ SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "missing", "incomp
 
 
 def state(cell: Cell | None) -> str:
-    """Return the state of a cell, one of ``STATES``. It is ``unknown`` if the cell is None."""
+    """Return the state of a cell, one of ``STATES``. The state is ``unknown`` if the cell is None."""
     if cell is None:
         return "unknown"
     if cell.age in ("stale", "retired"):

@@ -2,7 +2,7 @@
 
 A shard contains the results of its subjects on every backend, mode and build, so that the view of one
 operator loads only one file. Each file is a script that passes its data to a function. The content security
-policy allows scripts of the site, and a browser loads them also if the page is opened from a local folder.
+policy allows scripts of the site, and a browser loads scripts even if the page is opened from a local folder.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _add_cell(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], number
 
 
 def shard_for_case(shards: Sequence[_Shard], shard_by_case: dict[str, _Shard], case: str) -> _Shard:
-    """Return the shard of a case. ``shard_by_case`` caches it."""
+    """Return the shard of a case. ``shard_by_case`` caches the shards."""
     if case not in shard_by_case:
         shard_by_case[case] = shards[shard_of(subject_of(case))]
     return shard_by_case[case]

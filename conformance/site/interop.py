@@ -79,7 +79,7 @@ def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> li
 def _newest_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cell of each backend and mode on its newest torch, without cells in an excluded state."""
     newest = {}
-    for cell in cells:  # in the order of builds
+    for cell in cells:  # sorted by build, so the newest replaces older builds
         if cell_state.state(cell) not in _OLD:
             newest[(cell.backend, cell.mode)] = cell
     return list(newest.values())

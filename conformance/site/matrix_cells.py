@@ -22,9 +22,9 @@ AGES = ("fresh", "ageing", "stale", "retired")
 class Cell:
     """A cell of the matrix.
 
-    ``runs`` are its published runs, the newest first, and ``age`` is the age of the displayed run.
-    ``missing`` is the time of the first schedule without a result since the displayed run, if any. ``line``
-    is the series of the runs, with their results.
+    ``runs`` are the published runs of the cell, the newest first, and ``age`` is the age of the displayed
+    run. ``missing`` is the time of the first schedule without a result since the displayed run, if any.
+    ``line`` is the series of the runs, with their results.
     """
 
     backend: str

@@ -48,8 +48,8 @@ class Section:
     """A cell on the page of its backend.
 
     ``declared`` counts unsupported results by property. ``trend`` shows the share of planned results that
-    passed over time, and ``levels`` the number of the held level (0 for no level). Both contain only complete
-    runs.
+    passed over time, and ``levels`` the number of the held level (0 for no level). ``trend`` and ``levels``
+    contain only complete runs.
     """
 
     cell: Cell

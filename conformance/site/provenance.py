@@ -53,8 +53,9 @@ def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: st
 
     A run without this file is self-reported, and its time is the modification time of its results file.
 
-    Raise UsageError if the file is invalid, or if it claims a channel without right: ``vendor-workflow`` for
-    a workflow that is not the registered one, or ``our-workflow`` for a repository that is not ``ours``.
+    Raise UsageError if the file is invalid, or if it claims a channel that it may not use:
+    ``vendor-workflow`` for a workflow that is not the registered one, or ``our-workflow`` for a repository
+    that is not ``ours``.
     """
     if not file.exists():
         results = file.parent / "results.json"

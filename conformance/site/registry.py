@@ -38,7 +38,7 @@ class Backend:
 
     Results from ``workflow`` in ``repository`` count as attested by the vendor until ``expires``.
     ``renamed_from`` are former ids, which result folders may still use. ``stand_in`` is true for a
-    variant of another backend that exists to test this suite. Comparisons of backends ignore it.
+    variant of another backend that exists to test this suite. Comparisons of backends ignore such variants.
     """
 
     id: str
@@ -91,7 +91,9 @@ def _read_backend(file: Path) -> Backend:
         if not isinstance(data.get(key), str) or not data[key]:
             raise UsageError(f"registry file {file.name} has no {key}; add one")
     if "link" in data and not re.fullmatch(r"https://[^\s\"'<>]+", str(data["link"])):
-        raise UsageError(f"registry file {file.name} has a link that is not an https address; give one")
+        raise UsageError(
+            f"registry file {file.name} has a link that is not an https address; give an https address"
+        )
     if bool(data.get("repository")) != bool(data.get("workflow")):
         raise UsageError(
             f"registry file {file.name} has only one of repository and workflow; give both, or neither"

@@ -28,7 +28,7 @@ class CellKey(NamedTuple):
 
 
 class ScheduledCell(NamedTuple):
-    """A cell that a workflow run scheduled. ``has_result`` is True if its table reports a result."""
+    """A cell that a workflow run scheduled. ``has_result`` is True if the run has a result for it."""
 
     id: str
     mode: str
@@ -38,7 +38,9 @@ class ScheduledCell(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """The cells that one run of this project's workflow scheduled, and the time at which it was received."""
+    """The cells that one run of this project's workflow scheduled, and the time at which the run was
+    received.
+    """
 
     backend: str
     run: str
@@ -84,7 +86,7 @@ def read_schedules(
 
 def _scheduled_cell(cell: Mapping[str, Any]) -> ScheduledCell:
     torch_facts = [cell[key] for key in ("torch", "torch_kind", "abi")]
-    # A cell that ran on another torch than requested has the status ``missing``; its result is not displayed.
+    # A cell that ran on a torch other than requested has the status ``missing``; its result is not displayed.
     has_result = cell["status"] != "missing" and bool(cell["counts"] or all(torch_facts))
     return ScheduledCell(
         str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*torch_facts), has_result

@@ -42,7 +42,7 @@ _AHEAD = datetime.timedelta(hours=26)
 class Submission:
     """One leg of a submitted run, with its provenance and its folder.
 
-    ``started`` comes from the clock of the machine that ran the suite. It is never later than the time of
+    ``started`` comes from the clock of the machine that ran the suite, but is never later than the time of
     receipt.
     """
 
@@ -163,23 +163,23 @@ def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -
 def _check_size(legs: Sequence[Leg]) -> None:
     """Raise UsageError for a file with too many legs, builds, results or patterns."""
     if len(legs) > LEGS:
-        raise UsageError(f"it has {len(legs)} legs; at most {LEGS} are read")
+        raise UsageError(f"it has {len(legs)} legs; at most {LEGS} are accepted")
     builds = {Build.of(leg) for leg in legs}
     if len(builds) > BUILDS:
-        raise UsageError(f"it has {len(builds)} builds of torch; at most {BUILDS} of one file are displayed")
+        raise UsageError(f"it has {len(builds)} builds of torch; at most {BUILDS} are accepted")
     for leg in legs:
         if len(leg["results"]) > RESULTS:
             raise UsageError(
-                f"leg {leg['mode']} has {len(leg['results'])} results; at most {RESULTS} are read"
+                f"leg {leg['mode']} has {len(leg['results'])} results; at most {RESULTS} are accepted"
             )
     patterns = {pattern for leg in legs for pattern in _declared_unsupported(leg)}
     if len(patterns) > PATTERNS:
-        raise UsageError(f"it declares {len(patterns)} patterns unsupported; at most {PATTERNS} are read")
+        raise UsageError(f"it declares {len(patterns)} patterns unsupported; at most {PATTERNS} are accepted")
     for pattern in patterns:
         if len(pattern) > LENGTH or pattern.count("*") > STARS:
             raise UsageError(
                 f"it declares {pattern[:40]!r} unsupported; at most {LENGTH} characters with {STARS} stars "
-                "are read"
+                "are accepted"
             )
 
 

@@ -7,9 +7,9 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Area:
-    """A part of torch's API that a group of behaviours checks. All of them require ``capabilities``.
+    """A part of torch's API that a group of behaviours checks. All these behaviours require ``capabilities``.
 
-    ``documentation`` is the path of the page about this part below
+    ``documentation`` is the path of the documentation page about this part. The path is relative to
     :data:`conformance.model.documentation.ROOT`.
     """
 

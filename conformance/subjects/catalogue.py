@@ -10,8 +10,8 @@ from typing import Protocol
 from conformance.errors import UsageError
 from conformance.model.vocabulary import KINDS
 
-#: Environment variable with the comma-separated kinds of subjects that this process has; for the suite's
-#: tests.
+#: Environment variable for the suite's own tests: a comma-separated list of the kinds of subjects to which
+#: this process is limited.
 KINDS_VARIABLE = "CONFORMANCE_KINDS"
 
 

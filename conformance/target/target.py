@@ -66,8 +66,8 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """The type of the device: ``hpu`` for ``hpu:0``. torch may reject the type before the backend is
-        imported.
+        """The type of the device: ``hpu`` for ``hpu:0``. It is cut from the text, because ``torch.device``
+        may reject the text before the backend is imported.
         """
         return self.device.partition(":")[0]
 
@@ -83,8 +83,8 @@ class Target:
         return dtype in self.dtypes
 
     def capable(self, capability: str) -> bool:
-        """Return whether the target declares a capability. A capability that its file does not mention is
-        declared.
+        """Return whether the target declares a capability. A capability that the target file does not
+        mention is declared.
         """
         return self.capabilities.get(capability, True)
 
@@ -96,8 +96,9 @@ class Target:
     def synchronize(self) -> None:
         """Wait for the device, by the hook of the target file or by ``torch.accelerator``.
 
-        If ``asynchronous`` is not declared, the device has finished when a call returns, and this method does
-        nothing.
+        Without the hook, this method does nothing if ``asynchronous`` is not declared: the device then
+        finishes each call before the call returns. In mode ``distributed``, this process does not use the
+        device, and this method does nothing.
         """
         if self.elsewhere:
             return

@@ -20,7 +20,7 @@ _CALLS = ("value", "random")
 _APPLY = '''
 
 def apply():
-    """Take the dtypes from the entries of torch's database, for this device alone."""
+    """Remove the unsupported dtypes from the entries of torch's database, for this device only."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     for info in op_db:
@@ -63,7 +63,7 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
     pairs = [pair for pair, refused in calls.items() if all(refused)]
     refused_pairs = frozenset(pairs)
     not_exported += [
-        NotExported(one_line(str(row_deviation.id)), "a list of dtypes cannot express it")
+        NotExported(one_line(str(row_deviation.id)), "a list of dtypes cannot express this deviation")
         for pair, row_deviation in deviations
         if pair not in refused_pairs
     ]

@@ -77,7 +77,7 @@ class MatchedDeviation:
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """All deviations of a leg: with a matching upstream test, and without."""
+    """All deviations of a leg, with and without a matching upstream test."""
 
     device: str
     torch: str
@@ -161,7 +161,7 @@ def deviation_of(row: ResultRow) -> Deviation | NotExported | None:
 def _reason_without_test(row_deviation: Deviation, databases: Databases) -> str:
     if databases.kind(row_deviation.id.case.subject) is None:
         return "its subject is not an entry of upstream's databases"
-    return "no upstream test method covers its property for each entry"
+    return "no upstream test method covers its property for each database entry"
 
 
 def one_line(text: str) -> str:

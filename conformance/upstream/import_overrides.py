@@ -2,7 +2,7 @@
 file.
 
 The reader accepts every dictionary from names of entries to lists of ``DecorateInfo(...)``, and the constants
-at the top level of the file. It ignores everything else. For a decorator that the reader does
+at the top level of the file. The reader ignores everything else. For a decorator that the reader does
 not understand, the list has a problem with the line number.
 """
 

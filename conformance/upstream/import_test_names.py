@@ -69,7 +69,7 @@ def _entry_names(databases: Databases) -> Mapping[str, str]:
 
 
 def _device_generic_class(name: str, owners: Mapping[str, list[UpstreamMethod]]) -> str | None:
-    """Return the test class from which a device-specific class was generated, or None."""
+    """Return the test class from which a device-specific class was generated, or None if it is unknown."""
     starts = [name[:end] for end in range(len(name), 0, -1) if name[end:] == name[end:].upper()]
     return next((start for start in starts if start in owners), None)
 
@@ -77,7 +77,7 @@ def _device_generic_class(name: str, owners: Mapping[str, list[UpstreamMethod]])
 def _parse_test_name(
     owner: str, test: str, device: str, owners: Mapping[str, list[UpstreamMethod]], names: Mapping[str, str]
 ) -> tuple[UpstreamMethod, str, str] | None:
-    """Return the method, the entry and the dtype of a test, or None.
+    """Return the method, the entry and the dtype of a test, or None if the name does not match any.
 
     The dtype is empty if the test has none.
     """
@@ -105,5 +105,5 @@ def _reason_not_read(match: re.Match[str] | None, owners: Mapping[str, list[Upst
     if match is None:
         return "is not the name of a test"
     if _device_generic_class(match["owner"], owners) is None:
-        return "is of a class that no property of the suite covers for each entry"
+        return "belongs to a test class that no property of the suite covers for each database entry"
     return "matches no method, entry and dtype of torch's databases for this device"

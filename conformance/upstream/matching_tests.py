@@ -15,14 +15,14 @@ from conformance import torch_testing_internals
 from conformance.subjects import torch_databases
 from conformance.upstream import coverage_map
 
-#: Test classes whose methods run only over entries of one class.
+#: Test classes whose methods run only over entries of one OpInfo class.
 _ENTRIES = {
     "TestUnaryUfuncs": "UnaryUfuncInfo",
     "TestBinaryUfuncs": "BinaryUfuncInfo",
     "TestReductions": "ReductionOpInfo",
     "TestFFT": "SpectralFuncInfo",
 }
-#: Test classes whose methods run only over entries with a prefix.
+#: Test classes whose methods run only over entries whose names have a prefix.
 _PREFIXES = {"TestMasked": "masked."}
 #: Test classes whose methods run over modules or optimizers instead of operators.
 _KINDS = {"TestModule": "module", "TestOptimRenewed": "optimizer"}

@@ -1,8 +1,8 @@
 """``python -m conformance.worker.bring_up_and_plan``: bring a target up once and plan the results of a run.
 
-It is a separate process because a backend may crash while it is imported, and because the runner itself must
-not load a backend. The process writes its output to a JSON file. If the file is missing, the runner reports
-that the target could not be brought up.
+This is a separate process, because a backend may crash while it is imported, and because the runner itself
+must not load a backend. The process writes its output to a JSON file. If the file is missing, the runner
+reports that the target could not be brought up.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def full_plan_by_mode(target_file: str, mode: str, extra: list[str]) -> ResultNa
     """Return the plan of level full for each mode of the target, without using the device.
 
     Expectations are also checked on machines without the device. The backend is therefore imported only if
-    ``torch.device`` rejects the device name otherwise. Raise UsageError if ``torch.device`` still rejects the
-    name.
+    ``torch.device`` rejects the device name without the backend. Raise UsageError if ``torch.device`` still
+    rejects the name.
     """
     from conformance.device.bring_up import check_device, import_backend
     from conformance.plan import plan

@@ -1,6 +1,7 @@
-"""Cases that one worker began and another one continues, because the first one was lost or waits.
+"""Cases that one worker began and another worker continues, because the first worker was lost or waits.
 
-The scheduler marks such a case by an empty file. A worker then skips the dtypes that have begun elsewhere.
+The scheduler marks such a case by an empty file. A worker then skips the dtypes that another worker has
+begun.
 """
 
 from __future__ import annotations

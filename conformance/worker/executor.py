@@ -103,7 +103,7 @@ class Executor:
 
     def run(self, case: Case, is_left: Callable[[str], bool] = lambda result_id: True) -> list[Result]:
         """Return the results of a case for which ``is_left`` is true; raise DeviceUnusable if the probe fails
-        after one of them.
+        after a result.
         """
         try:
             return list(self.results(case, is_left))
@@ -242,8 +242,9 @@ class Executor:
         return result
 
     def _is_worth_repeating(self, result: Result) -> bool:
-        """Return True for a failed result that a second run may explain: it is not a refusal, a slow result
-        or a retry.
+        """Return True if a failed result must be rerun at once, to see whether the failure is intermittent.
+
+        A refusal, a slow result and a second attempt are not rerun.
         """
         kinds = {failure.kind for failure in result.failures}
         return (
@@ -255,8 +256,8 @@ class Executor:
         )
 
     def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
-        """Run a check once before the run that counts, so that the device has run its calls before. Ignore
-        deviations, because the next run of the check records them.
+        """Run a check once before the run that counts, so that the device has run calls of each kind before.
+        Ignore deviations, because the next run of the check records them.
         """
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         with contextlib.suppress(Exception):
@@ -303,8 +304,8 @@ class Executor:
 
 
 def _with_other_failures_of_rerun(first: Result, second: Result) -> Result:
-    """Return the first result with the failures of its rerun that have another basis than parity, if it has
-    none itself. Otherwise the verdict ``parity`` would hide them.
+    """Return the first result. If its failures all have basis parity, add the failures of the rerun with a
+    different basis. Otherwise the verdict ``parity`` would hide these failures.
     """
     if any(failure.basis is not Basis.PARITY for failure in first.failures):
         return first
@@ -319,7 +320,7 @@ def _difference_of_rerun(first: Result, second: Result) -> str:
     if second.verdict is not Verdict.FAIL:
         return f"it ends as {second.verdict.value}"
     difference = diff.changed_failure(cast("ResultRow", first.to_json()), cast("ResultRow", second.to_json()))
-    return difference and f"it fails in another way ({difference})"
+    return difference and f"it fails differently ({difference})"
 
 
 def exit_at_once(code: int = UNUSABLE) -> None:

@@ -43,17 +43,17 @@ _NOTHING_RUNS = {
     # torch's fallback for negative views does not accept operators that write several arguments
     ("bits", "_batch_norm_with_update"): "every call is refused",
     # with tensor arguments, torch copies their values to the host and creates the result without a device
-    ("bits", "logspace.tensor_overload"): "the host makes the result",
-    ("layout", "logspace.tensor_overload"): "the host makes the result",
+    ("bits", "logspace.tensor_overload"): "the host computes the result",
+    ("layout", "logspace.tensor_overload"): "the host computes the result",
     # the module has no state that training or evaluation could change
-    ("train-eval", "nn.RReLU"): "there is nothing to compare but flags",
+    ("train-eval", "nn.RReLU"): "the property compares only flags",
     # the number of repetitions may depend on values, so the operator runs immediately and is not deferred
-    ("sizes", "repeat_interleave"): "the shape of its result depends on data",
+    ("sizes", "repeat_interleave"): "the shape of the result depends on values",
     # training is off by default, so these functions return their input
-    ("bits", "nn.functional.alpha_dropout"): "it gives its input back",
-    ("random", "nn.functional.alpha_dropout"): "it gives its input back",
-    ("variants", "nn.functional.alpha_dropout"): "it gives its input back",
-    ("random", "nn.functional.feature_alpha_dropout.with_train"): "it gives its input back",
+    ("bits", "nn.functional.alpha_dropout"): "the operator returns its input",
+    ("random", "nn.functional.alpha_dropout"): "the operator returns its input",
+    ("variants", "nn.functional.alpha_dropout"): "the operator returns its input",
+    ("random", "nn.functional.feature_alpha_dropout.with_train"): "the operator returns its input",
 }
 
 #: Number of samples from which the kernels of an operator are determined.
@@ -100,7 +100,7 @@ def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder
                 f"{', '.join(sorted(expected)[:5])} of views, copies and fills, which the suite calls too"
             )
             return
-        names = ", ".join(sorted(expected)[:5]) or "an operator of its own"
+        names = ", ".join(sorted(expected)[:5]) or "an operator that the suite itself does not call"
         recorder.vacuous(f"no operator of the subject ran in a lazy graph; expected {names}")
 
 

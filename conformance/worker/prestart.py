@@ -14,7 +14,7 @@ import sys
 
 from conformance.process_control.parent_link import ParentLink
 
-#: The modules to import, in this order. torch's test databases would import the modules after pytest later.
+#: The modules to import, in this order. The modules after pytest are needed by torch's test databases.
 _MODULES = ("torch", "pytest", "numpy", "scipy.signal", "scipy.special", "scipy.linalg", "hypothesis")
 
 

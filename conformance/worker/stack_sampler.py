@@ -1,9 +1,9 @@
 """A sampling profiler of the worker, which divides the time of each result into phases.
 
-A thread inspects the stack of the working thread every few milliseconds. It charges the time since its last
-inspection to the phase of the innermost frame that has a phase. While an operator holds the GIL, the sampling
-thread waits; then it finds the frame that called the operator. The division of one short result is inexact.
-The sums over many results are accurate, because no time is dropped.
+A thread inspects the stack of the working thread every few milliseconds. The thread charges the time since
+its last inspection to the phase of the innermost frame that has a phase. While an operator holds the GIL, the
+sampling thread waits; then it finds the frame that called the operator. The division of one short result is
+inexact. The sums over many results are accurate, because no time is dropped.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ from conformance.process_control.processor_time import processor_seconds
 _INTERVAL = 1.0
 #: A worker is idle if it used the processor for less than this part of an interval.
 _IDLE_PART = 0.05
-#: An item waits if its worker was idle for these seconds, and several times longer than the worker of any
-#: item that finished. A device that is only slow must not get more work at a time.
+#: An item is treated as waiting if its worker was idle for ``_SECONDS`` and for ``_FACTOR`` times the longest
+#: idle time of a worker before it finished an item. A device that is only slow must not get more work at a
+#: time.
 _SECONDS, _FACTOR = 3.0, 3.0
 
 
@@ -84,7 +85,7 @@ class WaitingWorkers:
 
 @dataclasses.dataclass
 class _Idle:
-    """For how long the worker of an item has been idle."""
+    """The idle time of the worker that runs an item."""
 
     item: int
     since: float

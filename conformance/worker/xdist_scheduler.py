@@ -1,5 +1,5 @@
 """The pytest-xdist scheduler: one worker runs all cases of a subject, so that the subject's samples are made
-only once. A subject that ends or blocks its process costs few processes, and the other subjects go on.
+only once. A subject that ends or blocks its process costs few processes, and the other subjects continue.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-#: A subject is sampled when it first ends or blocks its process, and again after this number of losses since
-#: a sample finished.
+#: The scheduler samples a subject when it first ends or blocks its process. If an item of the sample
+#: finishes, the subject is sampled again after this number of further losses.
 _LOSSES_BEFORE_NEXT_SAMPLE = 5
-#: Another worker continues an item until this number of workers was lost or waits.
+#: An item is not continued any more once this number of its workers was lost or waits.
 _MOST_ATTEMPTS = 3
 #: An item is short if it takes less than this part of the time limit.
 _SHORT_PART = 0.1
-#: A result that is lost at the time limit has run for at least this part of it.
+#: A result that is lost at the time limit has run for at least this part of the limit.
 _CERTAIN_PART = 0.9
-#: Number of items in the sample of a subject, each of another property.
+#: Number of items in the sample of a subject, each of a different property.
 _SAMPLED_PROPERTIES = 2
 
 
@@ -28,7 +28,7 @@ _SAMPLED_PROPERTIES = 2
 class _Worker:
     """The items of a worker."""
 
-    #: The items sent to the worker. It runs the first one if it knows the second one or is shutting down.
+    #: The items sent to the worker. It runs the first item once it has a second item or is shutting down.
     sent: collections.deque[int] = dataclasses.field(default_factory=collections.deque)
     #: The items of the worker's group that are not sent yet.
     rest: collections.deque[int] = dataclasses.field(default_factory=collections.deque)
@@ -43,9 +43,11 @@ class _Worker:
 
 @dataclasses.dataclass
 class _Sample:
-    """Items of other properties that show whether a whole group ends or blocks its process."""
+    """A sample of a group: items of other properties that show whether the whole group ends or blocks its
+    process.
+    """
 
-    #: The item because of which the group is sampled, and whether it was lost. It may still be waiting.
+    #: The item that was lost or waits, so that its group is sampled; and whether it was lost.
     suspect: int
     suspect_was_lost: bool
     #: The sampled items that have neither finished nor been lost.
@@ -57,26 +59,28 @@ class _Sample:
 class SubjectScheduling:
     """Assigns groups of items to workers; implements xdist's ``Scheduling`` protocol.
 
-    A pytest-xdist worker starts an item only when it knows the next item. The scheduler therefore keeps two
-    items sent to each worker, and not more, so that it can still assign the others to another worker.
+    A pytest-xdist worker starts an item only when it knows the next item. The scheduler therefore
+    sends at most two items to each worker in advance. It can still assign all further items to other workers.
 
-    At most ``workers`` workers run items at a time. Workers whose item only waits do not count: an item that
-    blocks its process waits for the time limit while other workers go on. ``start_worker`` starts an
-    additional worker, and at most ``most_additional`` of these exist.
+    At most ``workers`` workers run items at a time. Workers whose item only waits are not counted, so that
+    other workers continue while a blocked item waits for its time limit. ``start_worker`` starts an
+    additional worker, and at most ``most_additional`` additional workers exist.
 
-    ``report_independent`` is called for a lost worker if another one began and finished a short item while
-    the lost item hung for ``time_limit`` seconds, or if no other worker ran an item: then no other item
-    blocked the device for the lost one.
+    ``report_independent`` is called for a lost worker if no other item can have blocked the device for the
+    lost item. This is so if no other worker ran an item at the same time, or if another worker began and
+    finished a short item while the lost item hung for ``time_limit`` seconds.
 
     An item has several dtypes, which run one after the other. If the worker of an item is lost or waits,
     another worker continues the item: ``continue_item`` is called, and the item is assigned again.
 
-    If ``is_isolated`` returns True for the item, it is not continued. The scheduler then samples the rest of
-    its group (:class:`_Sample`): items of other properties, and of other variants if possible, run in other
-    workers. If all are lost, the rest of the group is not assigned. The same holds for a property: if it
-    ended the worker for ``property_losses`` groups, and no item of the property finished in between, none of
-    its items is assigned any more. The next round of the run contains these items. A property that ends its
-    process in one dtype only, with groups without this dtype in between, is assigned to the end.
+    If ``is_isolated`` returns True for the item, the item is not continued. The scheduler then samples the
+    rest of its group (:class:`_Sample`): items of different properties, and of different variants if
+    possible, run in other workers. If all sampled items are lost, the rest of the group is not assigned.
+
+    If a property ended the worker in ``property_losses`` groups, and no item of the property finished in
+    between, its remaining items are not assigned. The next round of the run contains all items that were not
+    assigned. A property that ends its process in only one dtype stays assigned if groups without this dtype
+    finish in between.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class SubjectScheduling:
         self._group_of = group_of
         self._property_of = property_of
         self._property_losses = property_losses
-        #: The groups for which a property ended the worker since one of its items last finished.
+        #: By property: the groups in which it ended the worker since an item of the property last finished.
         self._lost_groups: dict[str, set[str]] = collections.defaultdict(set)
         self._is_isolated = is_isolated
         self._variant_of = variant_of
@@ -108,7 +112,8 @@ class SubjectScheduling:
         self._report_independent = report_independent
         self._time_limit = time_limit
         self._clock = clock
-        #: The workers, begins and ends of the short items that finished last.
+        #: The worker, the start and the end of each short item that finished within the last ``time_limit``
+        #: seconds.
         self._short_items: collections.deque[tuple[Any, float, float]] = collections.deque()
         self._start_worker = start_worker
         self._most_additional = most_additional
@@ -116,7 +121,8 @@ class SubjectScheduling:
         self._collection: list[str] | None = None
         self._ready: dict[Any, list[str] | None] = {}
         self._workers: dict[Any, _Worker] = {}
-        #: Number of workers that were started or will be, and have not been added yet.
+        #: Number of workers that start now, or that pytest-xdist will start, and that have not been added
+        #: yet.
         self._starting = workers
         self._groups: collections.deque[list[int]] = collections.deque()
         self._samples: dict[str, _Sample] = {}
@@ -145,7 +151,7 @@ class SubjectScheduling:
         if self._collection is None or self._groups or self._unfinished_samples():
             return False
         return all(
-            # A single item that may have to be continued still needs workers.
+            # If other workers can continue the last item, keep the workers until the item has finished.
             len(worker.sent) < (1 if self._most_additional else 2) and not worker.rest
             for worker in self._workers.values()
         )
@@ -193,8 +199,8 @@ class SubjectScheduling:
         raise NotImplementedError("this scheduler never takes items from a live worker")
 
     def remove_node(self, node: Any) -> str | None:
-        """Remove a worker and return the item that it was running. Its other items, without those of a group
-        that is sampled or lost, are assigned first to the next free worker.
+        """Remove a worker and return the item that it was running. Its other items go to the next free
+        workers, except for items of a group that is sampled or lost.
         """
         del self._ready[node]
         worker = self._workers.pop(node, None)
@@ -245,7 +251,8 @@ class SubjectScheduling:
         }
 
     def set_waiting(self, nodes: Collection[Any]) -> None:
-        """Record which workers only wait: others run the rest of their groups, and more groups.
+        """Record which workers only wait. Other workers then run the rest of the waiting workers' groups, and
+        further groups.
 
         If a waiting item is isolated, a sample of the rest of its group runs first.
         """
@@ -270,10 +277,10 @@ class SubjectScheduling:
             self._short_items.popleft()
 
     def _worked_for_others(self, node: Any) -> bool:
-        """Return whether the device ran a short item of another worker while a lost item hung for the whole
-        time limit, in the first half of this time.
+        """Return whether another worker ran a short item in the first half of the time limit of a lost item.
 
-        In the second half another item, which blocked the device until then, may have ended.
+        If so, no other item blocked the device for the lost item. A short item in the second half is no
+        proof, because the item that blocked the device may have ended before it.
         """
         now = self._clock()
         earliest, latest = now - _CERTAIN_PART * self._time_limit, now - self._time_limit / 2
@@ -292,9 +299,9 @@ class SubjectScheduling:
                 running_worker.overlapped = True
 
     def _suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
-        """Start a sample of the group of an item that waits or was lost, unless an earlier sample decides.
+        """Start a sample of the group of an item that waits or was lost, if a sample is due.
 
-        ``items`` are the other items of the worker. Those of other groups are queued.
+        ``items`` are the other items of the worker. Items of other groups are queued.
         """
         group = self._group(suspect)
         if lost:
@@ -339,7 +346,9 @@ class SubjectScheduling:
             self._queue([running])
 
     def _most_diverse(self, suspect: int, items: list[int]) -> list[int]:
-        """Return the items for a sample: of other variants than the suspect and each other, if there are."""
+        """Return the items for a sample: if possible, their variants differ from the suspect and from each
+        other.
+        """
         if self._collection is None:
             return []
         chosen: list[int] = []
@@ -352,7 +361,7 @@ class SubjectScheduling:
         return chosen
 
     def _queue(self, items: Iterable[int]) -> None:
-        """Let the next free workers run these items. Each entry of the queue is about one group."""
+        """Put items at the front of the queue, for the next free workers. An entry has items of one group."""
         by_group: dict[str, list[int]] = {}
         for index in items:
             by_group.setdefault(self._group(index), []).append(index)
@@ -395,15 +404,15 @@ class SubjectScheduling:
         ]
 
     def _start_additional(self) -> None:
-        """Start a worker beside the ``workers`` ones, unless there are enough of them."""
+        """Start an additional worker, unless the maximum number of workers exists."""
         alive = sum(not node.shutting_down or bool(worker.sent) for node, worker in self._workers.items())
         if alive + self._starting < self._limit + self._most_additional:
             self._starting += 1
             self._start_worker()
 
     def _assign(self, first: Any = None) -> None:
-        """Assign items to all workers that can take some, ``first`` before the others. Shut down the workers
-        that get no more, and start a worker if there are too few.
+        """Assign items to all workers that can accept items, beginning with ``first``. If items are left and
+        too few workers are busy, start a worker. If no items are left, shut down idle workers.
         """
         if self._collection is None:
             return

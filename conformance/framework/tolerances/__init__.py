@@ -128,7 +128,7 @@ class Tolerance:
 
     @property
     def exact(self) -> bool:
-        """True if only equal bits agree."""
+        """True if values must be equal bit for bit."""
         return self.relative == 0.0
 
     def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:

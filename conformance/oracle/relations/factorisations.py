@@ -43,7 +43,7 @@ def svd(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None
     if (
         sample.kwargs.get("some") is not None
         or "compute_uv" in sample.kwargs
-        or hasattr(expected, "V")  # torch.svd names its fields U, S, V; torch.linalg.svd U, S, Vh
+        or hasattr(expected, "V")  # torch.svd returns U, S, V; torch.linalg.svd returns U, S, Vh
     ):
         vh = vh.mH
     if sample.kwargs.get("compute_uv") is False:
@@ -79,7 +79,7 @@ def svd_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation
     matrix = widened(sample.input) @ widened(sample.args[0]).mT
     if (
         sample.kwargs.get("M") is not None
-    ):  # the matrix has full rank, so it is not the product of the factors
+    ):  # the input minus M has full rank, so the product of the factors is not compared
         return [_unitary_equation("U", widened(actual[0])), _unitary_equation("V", widened(actual[2]))]
     return _low_rank_equations(actual, expected, matrix)
 
@@ -151,7 +151,7 @@ def eigvals(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | 
 
 def _eigenvalue_equation(values: torch.Tensor, expected: torch.Tensor, scale: float) -> Equation:
     """Return the equation of eigenvalues, with each expected eigenvalue paired with the nearest
-    actual one.
+    actual eigenvalue.
     """
     if values.shape != expected.shape or values.numel() == 0:
         return Equation("the eigenvalues", values, expected, scale=scale)

@@ -1,7 +1,7 @@
 """Relations of operators that return indices: the order of equal keys is unspecified.
 
 Each function takes the target's results (copied to the CPU), the reference outputs and the sample. It returns
-equations, or None if every output is specified. Values must be equal, and indices must point at them.
+equations, or None if every output is specified. Values must be equal, and indices must point at the values.
 """
 
 from __future__ import annotations

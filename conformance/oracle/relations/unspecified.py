@@ -80,7 +80,7 @@ _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 
 def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
-    """Return the positions of the outputs of this call whose values are unspecified."""
+    """Return the positions of the outputs of this call whose values and metadata are unspecified."""
     if operator == "log_sigmoid_forward":
         return frozenset({1})  # a buffer for the backward pass, which torch leaves empty on some devices
     if operator == "_ctc_loss":
@@ -90,7 +90,7 @@ def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
     return frozenset()
 
 
-#: Normalisations of a channel by its elements in all instances of a batch.
+#: Matches operators that normalise each channel over all instances of a batch.
 _BATCH_NORMALISATIONS = re.compile(
     r"(nn\.functional\.|_?native_)?_?batch_norm(_legit|_with_update)?(_functional)?(\.|$)"
 )
@@ -105,7 +105,8 @@ def _is_true(sample: Sample, keyword: str, default: bool = True) -> bool:
 
 
 def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
-    """Return the positions of the outputs of this call whose values are unspecified, but not their metadata.
+    """Return the positions of the outputs of this call whose values are unspecified although their metadata
+    is specified.
 
     A batch_norm or instance_norm subtracts a mean, which it may round to the dtype of its input. If it
     normalises two float16 or bfloat16 elements that are close to each other, the rounding decides the
@@ -133,7 +134,7 @@ def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
 
 
 def _is_of_full_length(sample: Sample) -> bool:
-    """Return whether all sequences and targets of a ctc_loss have the maximal length.
+    """Return whether all sequences of a ctc_loss have the maximal length and all targets have equal lengths.
 
     ctc_loss saves logarithms for its backward pass, and does not write the logarithms beyond the end of a
     shorter sequence.
@@ -182,7 +183,7 @@ def unspecified_indices(overload: str, sample: Sample) -> frozenset[int]:
     return frozenset({1})
 
 
-#: Products of 8-bit matrices with scales.
+#: Operators that multiply 8-bit matrices with scales.
 _SCALED_PRODUCTS = frozenset({"_scaled_mm", "_scaled_mm_v2"})
 #: CUDA's library requires matrix sizes that are multiples of this number.
 _SIZE_MULTIPLE = 16

@@ -31,7 +31,7 @@ PLACEMENT = "placement"
 
 
 def check_level(level: str) -> None:
-    """Raise UsageError if a word is not a level."""
+    """Raise UsageError if ``level`` is not the name of a level."""
     if level not in ALL_LEVELS:
         raise UsageError(f"level {level!r} does not exist; use one of {', '.join(ALL_LEVELS)}")
 
@@ -68,8 +68,8 @@ class Take:
 
 @dataclasses.dataclass(frozen=True)
 class Floor:
-    """Dtypes and capabilities of a level whose results are required even if a target does not declare
-    them.
+    """The dtypes and capabilities that a level requires of every target, whether the target declares them or
+    not.
     """
 
     dtypes: frozenset[str]
@@ -99,17 +99,18 @@ class Level:
     )
 
     def floor(self, mode: str) -> Floor:
-        """Return the dtypes and capabilities that the level requires in a mode of every target."""
+        """Return the dtypes and capabilities that the level requires of every target in a mode."""
         more = self.floor_modes.get(mode, frozenset())
         return Floor(self.floor_dtypes, self.floor_capabilities | more)
 
     def selected_dtypes(
         self, kind: str, name: str, level: str, subject: str, dtypes: Sequence[str]
     ) -> tuple[str, ...]:
-        """Return the part of ``dtypes`` in which the level includes a property of a subject.
+        """Return those of ``dtypes`` in which this level includes the property ``name`` of a subject.
 
-        If an extra module defines the subject kind, the level includes all dtypes of every property that is
-        registered at this level or a narrower level.
+        ``level`` is the level at which the property is registered. If an extra module defines the subject
+        kind, the level includes all dtypes of every property that is registered at this level or a narrower
+        level.
         """
         if kind not in KINDS:
             return tuple(dtypes) if includes(self.name, level) else ()
@@ -122,7 +123,7 @@ class Level:
 
     def _takes_of(self, kind: str, name: str, level: str) -> tuple[Take, ...]:
         """Return the takes of this level that include the property ``name``. The result is cached, because a
-        plan requests it for every subject.
+        plan requests the takes for every subject.
         """
         key = (kind, name, level)
         takes = self._by_property.get(key)

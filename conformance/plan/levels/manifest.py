@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.model.verdicts import ResultId
+from conformance.model.verdicts import CaseId, ResultId
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import capability_requirements as capabilities
 from conformance.plan import levels
@@ -87,7 +87,7 @@ class ManifestProperty:
     other_hooks: tuple[tuple[Minor, tuple[str, ...]], ...] = ()
 
     def hooks_on(self, minor: Minor) -> tuple[str, ...]:
-        """Return the hooks that a target must define on a minor of torch to have results."""
+        """Return the hooks that a target must define so that the property has results on a torch minor."""
         return dict(self.other_hooks).get(minor, self.hooks)
 
 
@@ -162,27 +162,28 @@ class Manifest:
                 "change reviewed"
             )
 
+    def cases(self, minor: Minor, mode: str) -> Iterator[tuple[ManifestProperty, str, tuple[str, ...]]]:
+        """Yield property, subject and dtypes of the results in a mode."""
+        for statement in self.statements:
+            if mode not in statement.modes:
+                continue
+            for group in statement.groups:
+                if group.exists_on(minor):
+                    for subject in group.subjects:
+                        yield statement, subject, group.dtypes
+
     def ids(self, minor: Minor, mode: str) -> Iterator[tuple[ManifestProperty, str, str]]:
         """Yield property, subject and dtype of every result in a mode; raise UsageError if the manifest lists
         a result twice.
         """
         yielded: set[str] = set()
-        for statement in self.statements:
-            if mode not in statement.modes:
-                continue
-            for group in statement.groups:
-                if not group.exists_on(minor):
-                    continue
-                for subject in group.subjects:
-                    for dtype in group.dtypes:
-                        text = f"{statement.name}/{subject}@{dtype}"
-                        if text in yielded:
-                            raise UsageError(
-                                f"the manifest lists {text} twice for torch {minor_text(minor)} in mode "
-                                f"{mode}; run '{COMMAND}'"
-                            )
-                        yielded.add(text)
-                        yield statement, subject, dtype
+        for statement, subject, dtypes in self.cases(minor, mode):
+            for dtype in dtypes:
+                text = f"{statement.name}/{subject}@{dtype}"
+                if text in yielded:
+                    raise _listed_twice(text, minor, mode)
+                yielded.add(text)
+                yield statement, subject, dtype
 
     def demand(self, version: str, mode: str, level: str) -> LevelRequirements:
         """Return the requirements of a level in a mode; raise UnknownMinor if the manifest has no entry for
@@ -201,8 +202,8 @@ def _measured_minors() -> tuple[Minor, ...]:
 def version_to_judge_by(version: str) -> str:
     """Return the torch version whose expectations and waivers apply to a run with ``version``.
 
-    It is the latest minor of the manifest if torch is newer, such as a nightly build. Otherwise it is
-    ``version``, also if that is not a version number.
+    If ``version`` is newer than the manifest, such as a nightly build, return the latest minor of the
+    manifest. Otherwise return ``version``, even if ``version`` is not a version number.
     """
     minors = _measured_minors()
     try:
@@ -240,6 +241,12 @@ def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict
     return links
 
 
+def _listed_twice(name: str, minor: Minor, mode: str) -> UsageError:
+    return UsageError(
+        f"the manifest lists {name} twice for torch {minor_text(minor)} in mode {mode}; run '{COMMAND}'"
+    )
+
+
 def _case_of_result_id(name: str) -> str:
     return name.rpartition("@")[0]
 
@@ -249,21 +256,27 @@ def _cached_level_requirements(manifest: Manifest, minor: Minor, mode: str, leve
     level_definition = levels.load(level)
     floor = level_definition.floor(mode)
     entries: dict[str, RequiredResult] = {}
-    for statement, subject, dtype in manifest.ids(minor, mode):
-        if not level_definition.selected_dtypes(
-            statement.kind, statement.name, statement.level, subject, (dtype,)
-        ):
+    for statement, subject, dtypes in manifest.cases(minor, mode):
+        selected = level_definition.selected_dtypes(
+            statement.kind, statement.name, statement.level, subject, dtypes
+        )
+        if not selected:
             continue
         subject_capabilities = capabilities.capabilities_of_subject(statement.kind, subject)
         needs = tuple(dict.fromkeys((*statement.capabilities, *subject_capabilities)))
-        result_id = ResultId.parse(f"{statement.name}/{subject}@{dtype}")
-        entries[str(result_id)] = RequiredResult(
-            result_id,
-            statement.kind,
-            needs,
-            statement.hooks_on(minor),
-            floor.requires_result(dtype, needs),
-        )
+        case = CaseId.parse(f"{statement.name}/{subject}")
+        for dtype in selected:
+            result_id = ResultId(case, dtype)
+            name = str(result_id)
+            if name in entries:
+                raise _listed_twice(name, minor, mode)
+            entries[name] = RequiredResult(
+                result_id,
+                statement.kind,
+                needs,
+                statement.hooks_on(minor),
+                floor.requires_result(dtype, needs),
+            )
     waived: dict[str, set[str]] = {}
     for waiver in manifest.waivers:
         if waiver.id in entries and _waiver_applies(waiver, minor, mode):

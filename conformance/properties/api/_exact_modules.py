@@ -15,8 +15,8 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def with_whole_number_state(lab: Lab, module: M, *, low: int = -3, high: int = 4) -> M:
-    """Return the module on the Lab's device and in its dtype, with whole numbers in ``[low, high)`` as its
-    state.
+    """Return the module on the Lab's device and in the Lab's dtype. Its parameters and buffers are whole
+    numbers in ``[low, high)``.
 
     Running variances become whole numbers in ``[1, 5)``, because a variance must be positive. Tensors of
     integer dtypes, such as counters, are unchanged.
@@ -37,7 +37,7 @@ def whole_numbers_on_host(lab: Lab, shape: tuple[int, ...], low: int = -3, high:
 
 
 def gradients_by_name(module: nn.Module) -> dict[str, Any]:
-    """Return the gradients of a module's parameters by name."""
+    """Return the gradients of a module's parameters, by parameter name."""
     return {name: parameter.grad for name, parameter in module.named_parameters()}
 
 

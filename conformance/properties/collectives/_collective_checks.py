@@ -25,15 +25,15 @@ SHAPES: tuple[Shape, ...] = ((7,), (1,), (3, 5), (0,), (5, 0, 2), (129, 33), ())
 
 
 def applies_once(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the dtype word ``any``, for properties that run once per collective, in float32.
+    """Return the dtype word ``any``, for properties that check a collective in only one dtype, float32.
 
-    If a collective has several reductions, the property applies only to ``sum``.
+    For collectives with a reduction other than ``sum``, return an empty list.
     """
     return [ANY_DTYPE] if subject.info.reduction in ("", "sum") else []
 
 
 def shapes_of(collective: Collective) -> list[Shape]:
-    """Return the shapes that a collective accepts."""
+    """Return the shapes of :data:`SHAPES` that a collective accepts."""
     return [shape for shape in SHAPES if collective.scalars or shape]
 
 

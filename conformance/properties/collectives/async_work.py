@@ -39,9 +39,10 @@ def _applies_to_asynchronous(target: Target, subject: Subject) -> Sequence[str]:
 
 @program
 def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[torch.Tensor]]:
-    """Run :func:`collective_after_slow_kernel` once as a warm-up, and then three times with time measurement.
-    If ``side`` is true, use a side stream. Return the smallest measured number of seconds, and the results of
-    the last run.
+    """Run :func:`collective_after_slow_kernel` once as a warm-up, then three times with time measurement.
+
+    If ``side`` is true, use a side stream. Return the smallest number of seconds for which the host was
+    blocked, and the results of the last run.
     """
     collective = find_collective(name)
     with side_stream(rank.target) if side else contextlib.nullcontext():
@@ -51,11 +52,11 @@ def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[t
 
 
 def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, list[torch.Tensor]]:
-    """Issue a collective while a slow kernel still has to write its input, wait for its handle, and use the
+    """Issue a collective whose input a slow kernel still has to write, wait for its handle, and use its
     results.
 
-    After the wait, the input is overwritten, and freed memory is allocated again and overwritten, to detect a
-    collective that is still reading.
+    After the wait, overwrite the input, and reallocate and overwrite freed memory. If the collective still
+    reads its input then, its results are wrong.
 
     Returns:
         The seconds for which the host was blocked, and the results of the collective, each increased by one.
@@ -151,8 +152,9 @@ def is_completed(handle: Any) -> bool:
 
 @program
 def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
-    """Issue several calls, then wait for their handles from the last to the first. Return the results, and
-    the states of the handles.
+    """Issue several calls, then wait for their handles from the last to the first.
+
+    Return the results, the number of handles, and whether each handle is completed.
     """
     import torch.distributed as dist
 
@@ -217,5 +219,5 @@ def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> 
             all(reply["completed"]),
             Kind.STATE,
             f"a handle of {collective.name} on rank {rank} is not completed one second after "
-            "the waits for it and for the device.",
+            "the waits for the handle and for the device.",
         )

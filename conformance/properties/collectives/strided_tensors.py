@@ -98,7 +98,7 @@ def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> 
     """Check views at an offset, transposed matrices, every second element, and rows in a larger matrix."""
     collective: Collective = subject.info
     for layouts in layout_pairs(collective):
-        label = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} ones"
+        label = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} tensors"
         replies = worker_ranks.values_of_ranks(
             target,
             recorder,

@@ -31,7 +31,7 @@ def groups_of_ranks(size: int) -> list[list[int]]:
 
 @program
 def results_in_groups(rank: Rank, name: str) -> list[Any]:
-    """Return the results in each group that contains this rank, and None for each other group."""
+    """Run a collective in each group of ranks. Return its results, or None for groups without this rank."""
     import torch.distributed as dist
 
     collective = find_collective(name)

@@ -1,1 +1,1 @@
-"""Properties of a device's API: streams, events, memory and graphs."""
+"""Properties of a device's API: streams, events, memory, graphs, the profiler and compilation."""

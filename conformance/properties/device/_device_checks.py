@@ -39,14 +39,14 @@ def applies_to_part(name: str, *, delay: bool = False) -> Applies:
 
 
 def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
-    """Return int64 zeros on the device, after waiting until they are written."""
+    """Return an int64 tensor of zeros on the device, after its memory is written."""
     tensor = torch.zeros(size, dtype=torch.int64, device=target.device)
     target.synchronize()
     return tensor
 
 
 def run_recorded(target: Target, recorder: Recorder, label: str, work: Callable[[], Any]) -> CallOutcome:
-    """Run ``work`` on the target and return its outcome. Record an error as a failure."""
+    """Run ``work`` on the target and return the outcome. If ``work`` raises an error, record a failure."""
     outcome = attempt_on(target, work)
     if not outcome.ok:
         assert outcome.error is not None
@@ -62,8 +62,9 @@ def check_all_equal(recorder: Recorder, tensor: torch.Tensor, value: int, label:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Collect garbage and disable the garbage collector inside this context, because an object that is freed
-    would change the memory statistics.
+    """Collect garbage, and disable the garbage collector inside this context.
+
+    A tensor that the collector frees would change the memory statistics.
     """
     gc.collect()
     with collector_off():
@@ -71,7 +72,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def delay_stream(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:
-    """Delay the current stream, so that work without the required wait gives a wrong result.
+    """Delay the current stream, so that a missing wait gives a wrong result.
 
     If the target has no hook ``delay``, record a note.
     """

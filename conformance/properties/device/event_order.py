@@ -64,8 +64,8 @@ WAIT_METHODS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Write on one stream and read on another, ordered by each wait method."""
     api = device_api.device_api(target)
-    # Run each method twice with the same values: a device may run the first call of an operator immediately,
-    # and such a call needs no wait.
+    # Run each method twice with the same values. A device may run the first call of an operator
+    # synchronously, and then a missing wait has no effect.
     for index, (way, wait) in [*enumerate(WAIT_METHODS.items()), *enumerate(WAIT_METHODS.items())]:
         x, y = zeros(target), zeros(target)
 

@@ -16,7 +16,7 @@ from conformance.target.target import Target
 
 #: Seconds of work that are queued before the second and before the third event.
 WORK = 0.01
-#: The largest allowed time in milliseconds for both pieces of work, unless the host itself waited longer.
+#: The largest allowed time in milliseconds for both pieces of work, unless the host waited for longer.
 LONGEST = 2000.0
 #: The largest allowed difference in milliseconds between an interval and the sum of its two parts, for clocks
 #: with a resolution of about a microsecond.
@@ -70,14 +70,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder,
             total <= max(waited, LONGEST),
             Kind.VALUE,
-            f"{message}; the host waited for {waited} ms.",
+            f"{message}, but the host waited for only {waited} ms.",
         )
         not_negative = min(first, second, total) >= 0
         fact(
             recorder,
             not_negative,
             Kind.VALUE,
-            f"an event is recorded {min(first, second, total)} ms after an earlier one.",
+            f"elapsed_time to a later event is {min(first, second, total)} ms, expected at least 0.",
         )
         text = f"{first} ms and {second} ms add up to {total} ms."
         fact(recorder, abs(first + second - total) <= RESOLUTION + 1e-5 * total, Kind.VALUE, text)

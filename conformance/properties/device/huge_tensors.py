@@ -19,7 +19,7 @@ from conformance.target.target import Target
 
 #: Number of elements of a tensor. Each element is one byte. The indices of the last elements exceed 31 bits.
 ELEMENTS = (1 << 31) + 64
-#: The maximum number of these tensors that exist at the same time. Elementwise int64 results are not checked,
+#: The maximum number of huge tensors that exist at the same time. Elementwise int64 results are not checked,
 #: because each would need eight times as much memory.
 TENSORS = 4
 #: The value of the only nonzero element, and its position counted from the end of the tensor.
@@ -86,7 +86,7 @@ def _last_values(x: torch.Tensor, count: int = FROM_END + 1) -> list[int]:
 
 
 def _computations() -> dict[str, tuple[Callable[[torch.Tensor], object], object]]:
-    """Return computations on the tensor with one nonzero element, each with the expected result, by label."""
+    """Return, by label, (computation, expected result) for the tensor with one nonzero element."""
     position = ELEMENTS - FROM_END
     zeros_after = [0] * (FROM_END - 1)
     last_values = [0, VALUE, *zeros_after]

@@ -87,7 +87,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         if event is None:
             recorder.fail(Kind.STATE, f"{label} is not in the history.")
             continue
-        fact(recorder, event["size"] >= tensor.nbytes, Kind.VALUE, f"{label} has the size {event['size']}.")
+        fact(recorder, event["size"] >= tensor.nbytes, Kind.VALUE, f"{label} has only size {event['size']}.")
         names = [frame["name"] for frame in event["frames"]]
         fact(
             recorder,
@@ -175,10 +175,10 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder,
         sum(used.values()) == allocated,
         Kind.VALUE,
-        f"the blocks in use have {sum(used.values())} bytes, the statistics {allocated}.",
+        f"the blocks in use have {sum(used.values())} bytes, but the statistics report {allocated}.",
     )
     missing = [tensor for tensor in retained if tensor.data_ptr() not in used]
     fact(
         recorder, not missing, Kind.STATE, f"{len(missing)} of {len(retained)} tensors have no block in use."
     )
-    fact(recorder, free > 0, Kind.STATE, "three blocks between others were freed, but no block is free.")
+    fact(recorder, free > 0, Kind.STATE, "three blocks were freed, but the snapshot lists no free block.")

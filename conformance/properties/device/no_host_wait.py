@@ -44,8 +44,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         calls["a non-blocking copy to pinned memory"] = lambda: pinned.copy_(x, non_blocking=True)
     stream = api.stream()
     for label, work in calls.items():
-        # Run each call once before the measurement, because the device may compile the first call of an
-        # operator.
+        # Run each call once before the measurement, because the host may wait while the device compiles the
+        # first call of an operator.
         def returns_while_pending(work: Callable[[], Any] = work) -> bool | None:
             with api.on(stream):
                 work()

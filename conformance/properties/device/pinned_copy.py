@@ -29,8 +29,8 @@ from conformance.target.target import Target
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Copy tensors from pinned memory to the device and back, then compare the values. Then copy late: the
-    source of a copy is overwritten, or freed, while earlier work still delays the copy.
+    """Copy tensors from pinned memory to the device and back, and compare the values. Then overwrite or free
+    the source of a copy while earlier work still delays the copy.
     """
     api = device_api.device_api(target)
     for dtype in (torch.float32, torch.int64, torch.uint8):
@@ -46,7 +46,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     on_device.copy_(pinned, non_blocking=True)
                     copied_back.copy_(on_device, non_blocking=True)
                 api.synchronize()
-                pinned.fill_(1)  # the copy is finished and must not be affected
+                pinned.fill_(1)  # the copy is complete, so this write must not affect it
                 return on_device, copied_back
 
             outcome = run_recorded(target, recorder, f"copying {size} elements of {dtype}", work)
@@ -84,7 +84,7 @@ def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi
 
 
 def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi, dtype: torch.dtype) -> None:
-    """Free pinned tensors after their copies began, and pin others of the same size."""
+    """Free pinned tensors after their copies began, and pin other tensors of the same size."""
     sources = [torch.full((64 * SIZE,), number, dtype=dtype) for number in range(4)]
 
     def work() -> list[torch.Tensor]:

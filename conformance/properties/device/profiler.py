@@ -46,8 +46,9 @@ def _square_matrix(target: Target) -> torch.Tensor:
 def _profile_recorded(
     target: Target, api: DeviceApi, recorder: Recorder, label: str, work: Callable[[], object]
 ) -> ProfilerTrace | None:
-    """Run ``work`` twice and return a profile of the second run, because the first run may compile or
-    allocate. If an error is raised, record it and return None.
+    """Run ``work`` twice and return the profile of the second run, or None after recording an error.
+
+    The first run is not profiled, because it may compile or allocate.
     """
 
     def warm_up_and_profile() -> ProfilerTrace:
@@ -67,8 +68,8 @@ def _is_within(inner: Operator, outer: Operator) -> bool:
     "profiled_operators",
     subject_kind="device",
     statement=(
-        "Each operator that computes on the device has device rows in a profile. They are linked to the "
-        "operator or to an operator that it calls."
+        "Each operator that computes on the device has device rows in a profile. The rows are linked to "
+        "the operator or to an operator that it calls."
     ),
     documentation="accelerator/profiler.html",
     level="full",
@@ -220,15 +221,15 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     ),
     documentation="profiler.html",
     basis="consistency",
-    ground="The times of the rows must lie in the profile and in order",
+    ground="Rows must lie within the time of the profile, and must not end before they begin",
     level="full",
     applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
 def times(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check that the device rows of a profile are inside the time of the profile, and that their sum is not
-    longer.
+    """Check that the device rows lie inside the time of a profile, and that the durations of the rows of one
+    stream add up to no more than this time.
     """
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -279,7 +280,7 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
         for size in (1, 1000, 70_000):
             retained.append(api.empty(size))
             retained.append(torch.exp(x))
-            api.empty(size)  # is freed immediately
+            api.empty(size)  # the result is freed immediately
 
     def profile_and_read_statistics() -> tuple[ProfilerTrace, int]:
         work()
@@ -337,7 +338,7 @@ def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     subject_kind="device",
     statement=(
         "A profile has only the rows of work that was issued between its start and its end, also if an "
-        "error ends it."
+        "error ends the profile."
     ),
     documentation="profiler.html",
     level="full",
@@ -445,7 +446,7 @@ def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _rows_of_operator(profile: ProfilerTrace, name: str) -> list[DeviceActivity]:
-    """Return the rows that are linked to calls of an operator or to operators within these calls."""
+    """Return the device rows that are linked to calls of an operator, or to operators inside these calls."""
     callers = [operator for operator in profile.operators if operator.name == name]
     inner = {
         operator.id
@@ -456,7 +457,7 @@ def _rows_of_operator(profile: ProfilerTrace, name: str) -> list[DeviceActivity]
 
 
 def _overlapping_rows(rows: list[DeviceActivity]) -> tuple[DeviceActivity, DeviceActivity] | None:
-    """Return two rows that overlap by more than a clock tick although neither contains the other, or None."""
+    """Return two rows that overlap by more than 0.1 us, neither inside the other; None if no rows do."""
     ordered = sorted(rows, key=lambda row: (row.start, -row.end))
     for earlier, later in itertools.pairwise(ordered):
         if earlier.end - 0.1 > later.start and later.end > earlier.end + 0.1:
@@ -465,7 +466,7 @@ def _overlapping_rows(rows: list[DeviceActivity]) -> tuple[DeviceActivity, Devic
 
 
 def _outermost_rows(rows: list[DeviceActivity], stream: int) -> list[DeviceActivity]:
-    """Return the rows of a stream that no other row contains."""
+    """Return the rows of a stream that lie inside no other row of the stream."""
     outermost: list[DeviceActivity] = []
     for row in sorted((row for row in rows if row.stream == stream), key=lambda row: (row.start, -row.end)):
         if not outermost or row.end > outermost[-1].end:

@@ -18,7 +18,8 @@ from conformance.properties.device._device_checks import (
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The number of tensors that are allocated after the deletion. One of them probably gets the deleted memory.
+#: The number of tensors that are allocated after a tensor was deleted. One of the new tensors probably gets
+#: the memory of the deleted tensor.
 ATTEMPTS = 8
 
 

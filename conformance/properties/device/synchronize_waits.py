@@ -30,7 +30,7 @@ from conformance.target.target import Target
     statement=(
         "Each way to wait for the device, a stream or an event returns only when the earlier work is "
         "done. So does a copy to the host. A stream that waits for an event does not finish before the "
-        "event, and the host does not wait for it."
+        "event, and the host does not wait for the event."
     ),
     documentation="generated/torch.accelerator.synchronize.html",
     level="core",
@@ -106,5 +106,5 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
     if not outcome.ok or outcome.value is None:
         return
     pending, in_order = outcome.value
-    fact(recorder, pending, Kind.STATE, "the host waits for the event when only a stream should wait.")
+    fact(recorder, pending, Kind.STATE, "the host waits for the event, but only a stream should wait.")
     fact(recorder, in_order, Kind.STATE, "a stream that waits for an event is done before the event.")

@@ -84,7 +84,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder,
         unchanged,
         Kind.STATE,
-        "a stream that another thread set has become this thread's current one.",
+        "the current stream of another thread has become this thread's current stream.",
     )
     check_all_equal(recorder, x, 3, "the tensor that the other thread wrote")
     check_all_equal(recorder, y, 4, "the tensor that this thread wrote")

@@ -85,8 +85,9 @@ def only_first_dtype(target: Target, subject: Subject) -> list[str]:
 
 @functools.cache
 def has_parameters(subject: Subject) -> bool:
-    """Return whether modules of this class have parameters or buffers. This is inferred from the signature of
-    the constructor, and from ``_STATEFUL``.
+    """Return whether modules of the subject's class have parameters or buffers.
+
+    The signature of the constructor and the table ``_STATEFUL`` show this.
     """
     if hasattr(subject.info, "stateful"):
         return bool(subject.info.stateful)
@@ -134,9 +135,7 @@ def chosen_samples(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> list[ModuleSample]:
-    """Return the samples to check, and record how many there are. Samples that draw random numbers are
-    omitted.
-    """
+    """Return the samples to check, and record their number. Samples that draw random numbers are omitted."""
     samples = module_samples(subject, dtype_under_test(recorder))
     fitting = samples.chosen(sample_limit.limit(own_limit), such_that)
     recorder.samples(len(fitting), samples.available)
@@ -151,9 +150,7 @@ def samples_with_references(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> Iterator[tuple[ModuleSample, ModuleReference]]:
-    """Yield the samples to check, each with its reference. A sample without a reference is recorded as a
-    note.
-    """
+    """Yield the samples to check, each with its reference. Record a note for a sample without a reference."""
     for sample in chosen_samples(subject, recorder, own_limit, such_that=such_that):
         reference = cached_module_reference(subject, sample, procedure)
         if reference.error is None:
@@ -212,7 +209,7 @@ def tolerance_of(
     direction: str = "forward",
 ) -> Tolerance:
     """Return the tolerance of one result of a module. In float64 the tolerance is doubled, because the
-    reference is computed in float64 too and has rounding errors of the same size.
+    reference, also computed in float64, has rounding errors of the same size.
     """
     tolerance_rule = rule_of(subject.name, dtype, direction)
     bound = tolerance_rule.tolerance(result_dtype, dtype, elements=elements, precision=target.precision)
@@ -231,10 +228,10 @@ def compare_observation(
     only: Sequence[str] | None = None,
     stride: bool = False,
 ) -> bool:
-    """Compare the names, the metadata and the values of all observations of a call with the reference.
+    """Compare the names, metadata and values that were observed in a call with the reference.
 
-    ``only`` restricts the comparison to names with one of these prefixes. ``label`` is the beginning of every
-    message.
+    ``only`` restricts the comparison to names with one of these prefixes. Every message begins with
+    ``label``.
     """
     index, dtype = sample.index, sample.dtype
     expected_values = reference.outputs if reference.outputs is not None else reference.high_precision
@@ -294,8 +291,9 @@ def compare_observation(
 
 
 def _cancelling_magnitude(subject: Subject, name: str, reference: ModuleReference) -> float:
-    """Return the size of intermediate values that cancel in the computation of an observation, or 0 if none
-    are known.
+    """Return the size of the intermediate values that cancel when a module computes the observed value.
+
+    Return 0 if no such values are known.
     """
     logarithmic = LOGARITHMIC_MODULES.fullmatch(subject.name) is not None
     if not name.startswith("gradient"):
@@ -327,7 +325,7 @@ def with_changed_tensors(arguments: Arguments, change: Callable[[torch.Tensor], 
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return parameters and buffers by name. A shared tensor appears under each of its names."""
+    """Return a module's parameters and buffers by name. A shared tensor appears under each of its names."""
     state: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     state.update(module.named_buffers(remove_duplicate=False))
     return state

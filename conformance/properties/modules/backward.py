@@ -13,7 +13,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if not getattr(subject.info, "differentiable", True):
         return []
     return common.dtypes_of(target, subject)

@@ -24,7 +24,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     return common.only_first_dtype(target, subject)
 
 

@@ -21,7 +21,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     return common.dtypes_of(target, subject)[:2] if common.has_parameters(subject) else []
 
 
@@ -112,7 +112,7 @@ def _compare_moved_module(
 
 
 def _shared_names(module: torch.nn.Module) -> list[list[str]]:
-    """Return the names of each parameter or buffer that has several names."""
+    """Return, for each parameter or buffer that has several names, the list of its names."""
     names: dict[int, list[str]] = {}
     for name, tensor in common.state_of(module).items():
         names.setdefault(id(tensor), []).append(name)
@@ -120,7 +120,7 @@ def _shared_names(module: torch.nn.Module) -> list[list[str]]:
 
 
 def applies_dtype(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     return [] if _other_dtype(target) is None else applies(target, subject)[:1]
 
 
@@ -137,7 +137,7 @@ def _other_dtype(target: Target) -> torch.dtype | None:
     "dtype-transfer",
     subject_kind="module",
     statement="Module.to with a dtype converts floating parameters, buffers and gradients, and "
-    "no integer tensors.",
+    "does not convert integer tensors.",
     documentation="generated/torch.nn.Module.html",
     level="core",
     applies=applies_dtype,

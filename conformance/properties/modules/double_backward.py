@@ -23,15 +23,16 @@ WITHOUT_SECOND_DERIVATIVE = frozenset(
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if subject.name in WITHOUT_SECOND_DERIVATIVE or not getattr(subject.info, "supports_gradgrad", True):
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")][:1]
 
 
 def normal_values_like(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return a tensor with the shape, dtype and device of ``like`` and normally distributed numbers, which
-    are drawn on the CPU in one dtype.
+    """Return normally distributed numbers with the shape, dtype and device of ``like``.
+
+    They are drawn on the CPU in float32, so they are the same on every device.
     """
     numbers = torch.randn(like.shape, generator=generator, dtype=torch.float32)
     return numbers.to(device=like.device, dtype=like.dtype)

@@ -22,7 +22,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if getattr(subject.info, "module_error_inputs_func", None) is None:
         return []
     return common.only_first_dtype(target, subject)
@@ -64,7 +64,7 @@ def _check_error_input(
             args, kwargs = copier_to(target, device).copy_tree(
                 (arguments.forward_input.args, arguments.forward_input.kwargs)
             )
-            # Return the result, so that a lazy device must compute it.
+            # Return the result, so that a lazy device must compute it and raise the error.
             return module(*args, **kwargs)
         return module
 

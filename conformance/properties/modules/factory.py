@@ -27,7 +27,7 @@ _MIN_ELEMENTS = 32
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     names = inspect.signature(subject.info.module_cls.__init__).parameters
     recurrent = subject.name in ("nn.RNN", "nn.GRU", "nn.LSTM")
     if not recurrent and not {"device", "dtype"} <= set(names):
@@ -46,8 +46,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Construct the module on the device in each way, then compare its state and, after loading a state dict,
-    its outputs.
+    """Construct the module on the device in several ways. Compare its initial state and, after it has loaded
+    a state dict, its outputs.
     """
     device, dtype = target.torch_device, dtype_of(recorder.id.dtype)
     for sample, reference in common.samples_with_references(
@@ -104,10 +104,10 @@ def _construction_methods(
     lazy = issubclass(sample.module_cls, torch.nn.modules.lazy.LazyModuleMixin)
     builders: list[tuple[str, Callable[[], torch.nn.Module]]] = [
         ("built with device=", lambda: sample.construct(device=device, dtype=dtype)),
-        ("built with the device's name", lambda: sample.construct(device=str(device), dtype=dtype)),
+        ("built with device= as text", lambda: sample.construct(device=str(device), dtype=dtype)),
         ("built under torch.device", construct_under_device),
     ]
-    # to_empty needs the sizes of parameters, which a lazy module does not have before its first call.
+    # A lazy module cannot be built on meta: before its first call, its parameters have no sizes for to_empty.
     return builders if lazy else [*builders, ("built on meta, then to_empty", construct_on_meta)]
 
 
@@ -138,7 +138,7 @@ def _compare_new_module(
             continue
         if bool((base == base.flatten()[0]).all()):
             compare_exact(
-                recorder, actual_state[name], base, label=f"the constant start of {part_label}", sample=index
+                recorder, actual_state[name], base, label=f"the initial value of {part_label}", sample=index
             )
         elif base.numel() >= _MIN_ELEMENTS and base.is_floating_point():
             _compare_initial_distribution(
@@ -149,12 +149,13 @@ def _compare_new_module(
 def _compare_initial_distribution(
     recorder: Recorder, actual: torch.Tensor, expected: torch.Tensor, label: str, index: int
 ) -> None:
-    """Compare the distribution of random initial values with the CPU's: the standard deviations may differ by
-    a factor of two, the means by 1.5 standard deviations.
+    """Compare the distributions of random initial values on the device and on the CPU.
+
+    The standard deviations may differ by a factor of two, the means by 1.5 standard deviations.
     """
     ratio = float(actual.std() / expected.std())
-    text = f"the standard deviation of the random start of {label} is {ratio:.3g} times the CPU's."
+    text = f"the standard deviation of the initial {label} is {ratio:.3g} times the CPU's."
     fact(recorder, 0.5 < ratio < 2, Kind.VALUE, text, sample=index)
     distance = float((actual.mean() - expected.mean()).abs() / expected.std())
-    text = f"the mean of the random start of {label} is {distance:.3g} standard deviations from the CPU's."
+    text = f"the mean of the initial {label} is {distance:.3g} standard deviations from the CPU's."
     fact(recorder, distance < 1.5, Kind.VALUE, text, sample=index)

@@ -13,15 +13,15 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     return common.dtypes_of(target, subject)
 
 
 @register(
     "forward",
     subject_kind="module",
-    statement="Outputs, and buffers after a call, have the reference's metadata, and its values "
-    "within tolerance.",
+    statement="Outputs, and buffers after a call, have the metadata of the reference, and equal values "
+    "within the tolerance.",
     documentation="nn.html",
     level="bringup",
     applies=applies,

@@ -28,14 +28,14 @@ IMAGE_MODULES = re.compile(
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if not IMAGE_MODULES.search(subject.name):
         return []
     return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
 
 
 def _rank_of_image_input(arguments: Arguments) -> int | None:
-    """Return 4 if a floating-point input is a batch of images, 5 if one is a batch of volumes, else None."""
+    """Return the rank of the first floating-point input with rank 4 or 5 (images or volumes), or None."""
     floating = [tensor for tensor in tensors(arguments) if tensor.is_floating_point()]
     return next((tensor.dim() for tensor in floating if tensor.dim() in _FORMATS), None)
 
@@ -68,7 +68,7 @@ def _has_images(sample: ModuleSample) -> bool:
     "memory-format",
     subject_kind="module",
     statement="With channels-last parameters and inputs, values equal the reference and strides "
-    "equal the CPU's.",
+    "equal the CPU's strides.",
     documentation="tensor_attributes.html",
     level="training",
     applies=applies,

@@ -28,17 +28,15 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     return common.dtypes_of(target, subject)[:2]
 
 
 def copy_with_memory_gaps(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the same values that uses every second element of a larger storage, after an
-    offset.
+    """Return a copy that uses every second element of a larger storage, after an offset.
 
-    If the tensor has two or more dimensions, the last two dimensions are also swapped in memory. The unused
-    elements are NaN. In integer tensors they are zero, because an index out of range could terminate the
-    process.
+    If the tensor has two or more dimensions, the last two dimensions are also swapped in memory. Unused
+    elements are NaN or, in integer tensors, zero: an index out of range could terminate the process.
     """
     if tensor.numel() == 0 or tensor.layout is not torch.strided:
         return tensor
@@ -66,8 +64,9 @@ def _run_strided(module: torch.nn.Module, arguments: Arguments, cotangents: Cota
 def _fails_on_cpu_with_same_error(
     sample: ModuleSample, procedure: Procedure, module_reference: ModuleReference, error: Exception
 ) -> bool:
-    """Return whether the CPU raises the same error for the strided inputs. Some modules call ``view``, which
-    does not accept all strides.
+    """Return whether the CPU raises an equal error for the strided inputs.
+
+    Some modules call ``view``, which does not accept all strides.
     """
     reference = attempt(
         lambda: procedure.run(sample.module(), sample.arguments(), module_reference.cotangents)

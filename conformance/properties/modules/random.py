@@ -34,7 +34,7 @@ _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if not getattr(subject.info, "random", False):
         return []
     return common.dtypes_of(target, subject)
@@ -43,8 +43,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "random",
     subject_kind="module",
-    statement="Equal seeds give equal values of random modules, different seeds different "
-    "values; frequencies are as documented.",
+    statement="Random modules give equal values after equal seeds, and different values after "
+    "different seeds. Frequencies are as documented.",
     documentation="notes/randomness.html",
     level="core",
     applies=applies,
@@ -85,8 +85,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _draw_once(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Seed the generators and call the module once. Return the result and, if the target declares autograd,
-    the gradient of the sum of the result.
+    """Seed the generators and call the module once. Return the result and the gradient of the result's sum.
+
+    The gradient is None if the target does not declare autograd.
     """
     process_state.seed(seed, target)
     module, (args, kwargs) = common.copy_to_device(target, sample)
@@ -145,10 +146,10 @@ def _check_distribution(
 
 
 def _affine_map(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
-    """Return ``(slope, offset, dropped)``.
+    """Return ``(slope, offset, dropped)``: the map that a random module has applied to ``source``.
 
-    The elements that are not dropped must be ``slope * source + offset``. ``dropped`` is the mask of dropped
-    elements.
+    ``value`` must equal ``slope * source + offset``. ``dropped`` is the mask of the elements that dropout
+    dropped, or None for ``nn.RReLU``.
     """
     source_values, drawn = source.double(), value.double()
     zero, unit = torch.zeros_like(source_values), torch.ones_like(source_values)
@@ -173,12 +174,12 @@ def _affine_map(name: str, module: Any, source: torch.Tensor, value: torch.Tenso
 
 
 def _check_slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, label: str, index: int) -> None:
-    """Check that random slopes are uniformly distributed, by their mean and their extremes."""
+    """Check by mean and range that the random slopes of ``nn.RReLU`` are uniformly distributed."""
     low, high = float(module.lower), float(module.upper)
     allowed = _SIGMAS * (high - low) / math.sqrt(12 * slopes.numel())
     distance = abs(float(slopes.mean()) - (low + high) / 2)
-    text = f"the mean slope of {label} is {distance:.4f} off the middle; {allowed:.4f} is allowed."
+    text = f"the mean slope of {label} is {distance:.4f} off its expected value (allowed {allowed:.4f})."
     fact(recorder, distance <= allowed, Kind.VALUE, text, sample=index)
     reach = float(slopes.max() - slopes.min())
-    text = f"the slopes of {label} reach over {reach:.4f} of {high - low:.4f}."
+    text = f"the slopes of {label} span {reach:.4f}, expected over 90 % of {high - low:.4f}."
     fact(recorder, reach > 0.9 * (high - low), Kind.VALUE, text, sample=index)

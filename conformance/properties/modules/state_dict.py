@@ -23,7 +23,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if not common.has_parameters(subject):
         return []
     return common.dtypes_of(target, subject)[:2]
@@ -121,7 +121,7 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
         ("loaded as saved", {}, device),
         ("loaded to the CPU", {"map_location": "cpu"}, host),
         ("loaded to the device", {"map_location": device}, device),
-        ("loaded to the device by name", {"map_location": target.device}, device),
+        ("loaded to the device, given as text", {"map_location": target.device}, device),
         ("loaded by a function", {"map_location": lambda storage, expected_device: storage}, host),
     ]
     for way_label, options, expected_device in load_ways:

@@ -23,7 +23,7 @@ IDENTITY_IN_EVAL = ("nn.Dropout", "nn.AlphaDropout", "nn.FeatureAlphaDropout")
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     return common.dtypes_of(target, subject)[:2] if subject.info.train_and_eval_differ else []
 
 
@@ -46,15 +46,15 @@ TRAIN_TRAIN_EVAL = Procedure("train, train, eval", _train_train_eval)
 
 
 def _is_train_sample(sample: ModuleSample) -> bool:
-    """Return whether the sample is for train mode. torch may refuse an eval sample in train mode."""
+    """Return whether the sample is for train mode. In train mode, modules may reject eval samples."""
     return sample.training
 
 
 @register(
     "train-eval",
     subject_kind="module",
-    statement="Train mode updates running statistics as on the CPU; eval mode changes none and "
-    "applies no dropout.",
+    statement="Train mode updates running statistics as on the CPU. Eval mode changes no running "
+    "statistics and applies no dropout.",
     documentation="generated/torch.nn.Module.html",
     level="core",
     applies=applies,
@@ -101,7 +101,7 @@ def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> No
     ):
         returned, train, evaluating = outcome.value
         is_correct = all(returned) and all(train) and not any(evaluating)
-        text = f"train() and eval() do not return the module or do not reach all of {sample.describe()}."
+        text = f"train() or eval() does not return the module or misses a part of {sample.describe()}."
         fact(recorder, is_correct, Kind.STATE, text, sample=sample.index)
 
 

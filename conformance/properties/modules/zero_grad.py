@@ -27,7 +27,7 @@ CALL_COUNT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the module."""
     if not common.has_parameters(subject):
         return []
     return common.only_first_dtype(target, subject)
@@ -84,7 +84,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_zero_grad(target: Target, recorder: Recorder, module: torch.nn.Module, index: int) -> None:
-    """Check zero_grad with and without ``set_to_none``."""
+    """Check zero_grad with ``set_to_none=False`` and with the default, which sets gradients to None."""
     parameters = dict(module.named_parameters())
     grads = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
 

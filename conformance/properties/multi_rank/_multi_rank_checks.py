@@ -20,14 +20,14 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects import areas
 from conformance.target.target import Target
 
-#: Default tolerance of :meth:`Bench.close`, in units of the largest element of a tensor. It allows the
+#: Default tolerance of :meth:`Bench.close`, in rounding units of a tensor's largest element. It allows the
 #: differences between training steps that add gradients in a different order.
 ROUNDINGS = 64.0
 
 
 @program
 def import_module(rank: Rank, module: str) -> None:
-    """Import the module that defines a later rank program."""
+    """Import the module that defines a rank program, before the program itself runs."""
     importlib.import_module(module)
 
 
@@ -42,17 +42,18 @@ class Bench:
         self.size = worker_ranks.world_size()
 
     def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
-        """Run a rank program and return its value on each rank. If a rank fails, record a failure and return
-        None.
+        """Run a rank program and return the list of its return values, one for each rank.
+
+        If a rank fails, record a failure and return None.
         """
         label = program.__name__.replace("_", " ")
         return worker_ranks.values_of_ranks(self.target, self.recorder, program, label=label, **arguments)
 
     def replies(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
-        """Run a rank program that may fail, close the rank pool, and return the replies.
+        """Run a rank program that may fail, close the rank pool, and return one reply per rank.
 
-        The module of the program is imported on the ranks before the time limit of the program starts. If the
-        import fails, record a failure and return None.
+        The time limit of the program starts after the ranks have imported the program's module. If the import
+        fails, record a failure and return None.
         """
         if (
             worker_ranks.values_of_ranks(
@@ -88,8 +89,8 @@ class Bench:
     ) -> bool:
         """Check that tensors with the same names agree within a tolerance, and return whether they agree.
 
-        ``roundings`` is the tolerance in units of the largest element of each tensor. If it is 0, the
-        tolerance is :data:`ROUNDINGS`.
+        ``roundings`` is the tolerance in rounding units of the largest element of each tensor. If it is 0,
+        the tolerance is :data:`ROUNDINGS`.
         """
         if not self.same(f"the names in {label}", sorted(actual), sorted(expected)):
             return False

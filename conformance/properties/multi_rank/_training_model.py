@@ -22,11 +22,11 @@ TensorsByName = dict[str, torch.Tensor]
 
 
 def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
-    """Return the model on the CPU, always with the same initial weights."""
+    """Return a model on the CPU. Its initial weights are always the same."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         normalisation: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
-        width = 8 * worker_ranks.world_size()  # tensor parallelism needs a multiple of the number of ranks
+        width = 8 * worker_ranks.world_size()  # tensor parallelism divides the width by the number of ranks
         net = nn.Sequential(
             nn.Linear(8, width), nn.GELU(), nn.Linear(width, 8), normalisation, nn.Linear(8, 4)
         )
@@ -58,7 +58,7 @@ def full_copy_on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU copy of a tensor. If the tensor is a DTensor, gather its shards from all ranks first."""
     full_tensor: Any = tensor.detach()
     if hasattr(full_tensor, "full_tensor"):
-        # Shards on the host must be moved to the devices of the mesh before they can be gathered.
+        # Offloaded shards are on the host. Move them to the devices of the mesh, which gather them.
         full_tensor = full_tensor.to(full_tensor.device_mesh.device_type).full_tensor()
     copy: torch.Tensor = full_tensor.cpu().clone()
     return copy

@@ -140,7 +140,7 @@ def data_parallel_starts_from_the_first_rank(bench: Bench) -> None:
 
 
 def batch_count_of_rank(rank: int) -> int:
-    """Return the number of batches of a rank: each rank has one more than the rank before."""
+    """Return the number of batches of a rank, which rises by one from rank to rank."""
     return 2 + rank
 
 
@@ -239,7 +239,7 @@ def train_with_comm_hook(rank: Rank, dtype: str) -> TensorsByName:
         assert work is not None
         return work.get_future().then(lambda future: future.value()[0])
 
-    average_bucket.__annotations__.clear()  # DDP checks annotations against its own types
+    average_bucket.__annotations__.clear()  # DDP rejects a hook with annotations other than its own types
     net.register_comm_hook(None, average_bucket)
     return train(net, Feed(rank.device, dtype, rank.rank, rank.size))
 
@@ -297,7 +297,7 @@ def data_parallel_autocast(bench: Bench) -> None:
     replies = bench.values(step_under_autocast)
     for number, reply in enumerate(replies or ()):
         assert replies is not None
-        bench.close(f"rank {number}, against rank 0", reply, replies[0], roundings=1.0)
+        bench.close(f"rank {number} versus rank 0", reply, replies[0], roundings=1.0)
         compare_with_float32_step(bench, f"rank {number}", reply)
 
 

@@ -133,7 +133,7 @@ def _check_mixed_precision(bench: Bench, replies: list[dict[str, Any]] | None) -
         assert replies is not None
         bench.same(f"the dtype of results on rank {number}", reply["computed"], ["torch.bfloat16"])
         bench.close(
-            f"rank {number}, against rank 0", reply["parameters"], replies[0]["parameters"], roundings=1.0
+            f"rank {number} versus rank 0", reply["parameters"], replies[0]["parameters"], roundings=1.0
         )
         compare_with_float32_step(bench, f"rank {number}", reply["parameters"])
 
@@ -148,7 +148,7 @@ def full_shard_mixed_precision(bench: Bench) -> None:
 
 @program
 def reload_fsdp1_state_dict(rank: Rank, dtype: str, sharded: bool) -> dict[str, Any]:
-    """Train under FSDP1 and load the state dict into a second model. Return the parameters of both."""
+    """Train under FSDP1 and load the state dict into a second model. Return the parameters of both models."""
     from torch.distributed.fsdp import FullyShardedDataParallel as Sharded
     from torch.distributed.fsdp import StateDictType
 

@@ -39,7 +39,7 @@ def facts_of_rank(rank: Rank) -> dict[str, Any]:
 
 @multi_rank_property("groups", level="core")
 def group_facts(bench: Bench) -> None:
-    """Each rank can read its number, the size of the group, its backend and its members."""
+    """Each rank can read its own number, and the size, the backend and the members of the group."""
     replies = bench.values(facts_of_rank)
     for number, facts in enumerate(replies or ()):
         expected = {
@@ -69,7 +69,7 @@ def backend_of_device(bench: Bench) -> None:
     for number, (name, available) in enumerate(bench.values(default_backend_of_device) or ()):
         bench.fact(
             name != "undefined" and available,
-            f"the default backend for the device is {name!r} on rank {number}, which torch does not have.",
+            f"the default backend for the device is {name!r} on rank {number}, which is not available.",
         )
 
 

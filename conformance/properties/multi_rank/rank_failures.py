@@ -165,13 +165,13 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
         "reduce_scatter_tensor of another size": lambda: dist.reduce_scatter_tensor(
             tensor(3), tensor(3 * size + 1)
         ),
-        "all_to_all of too few tensors": lambda: dist.all_to_all(
+        "all_to_all of too many tensors": lambda: dist.all_to_all(
             [tensor(3) for _ in range(size + 1)], [tensor(3) for _ in range(size + 1)]
         ),
         "all_to_all_single with sizes that do not add up": lambda: dist.all_to_all_single(
             tensor(size), tensor(size), [2] * size, [2] * size
         ),
-        "broadcast from a rank that is not there": lambda: dist.broadcast(tensor(3), src=size),
+        "broadcast from a rank that does not exist": lambda: dist.broadcast(tensor(3), src=size),
         "a list in place of a tensor": lambda: dist.all_reduce([tensor(3)]),
         "a sparse tensor": lambda: dist.broadcast(torch.eye(3).to_sparse().to(rank.device), src=0),
     }
@@ -179,7 +179,7 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
 
 @program
 def accepts_wrong_call(rank: Rank, name: str) -> bool:
-    """Return True if the call of :func:`wrong_calls` with this name did not raise an error."""
+    """Make the call that :func:`wrong_calls` returns under a name. Return True if no error was raised."""
     try:
         wrong_calls(rank)[name]()
         rank.synchronize()
@@ -190,7 +190,7 @@ def accepts_wrong_call(rank: Rank, name: str) -> bool:
 
 @program
 def names_of_wrong_calls(rank: Rank) -> list[str]:
-    """Return the names of :func:`wrong_calls`."""
+    """Return the names of the calls that :func:`wrong_calls` returns."""
     return list(wrong_calls(rank))
 
 
@@ -210,7 +210,7 @@ def wrong_calls_are_refused(bench: Bench) -> None:
             continue
         for number, accepted in enumerate(replies):
             bench.fact(not accepted, f"{name} was accepted on rank {number}.", Kind.REFUSED)
-        with bench.recorder.with_basis(Basis.CONSISTENCY):  # a refused call must leave the group as it was
+        with bench.recorder.with_basis(Basis.CONSISTENCY):  # a refused call must not break the group
             for number, sum_after in enumerate(bench.values(sum_over_all_ranks) or ()):
                 expected = expected_sum_over_ranks(bench.size)
                 bench.same(f"the sum on rank {number} after {name}", sum_after, expected)
@@ -225,7 +225,7 @@ def collective_outside_group(rank: Rank) -> list[str]:
     texts = []
     if rank.rank != 0:
         tensor = torch.ones(3, device=rank.device)
-        dist.all_reduce(tensor, group=first_rank_group)  # only warns
+        dist.all_reduce(tensor, group=first_rank_group)  # outside the group, torch only warns
         texts.append(str(tensor.cpu().tolist()))
     return texts
 

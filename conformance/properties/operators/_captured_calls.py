@@ -29,12 +29,12 @@ from conformance.target.target import Target
 
 
 def needs_host(subject: Subject) -> bool:
-    """Return whether every call of the operator needs the host, so that a device may refuse to capture it."""
+    """Return whether every call of the operator reads values on the host, so that capture may be refused."""
     return subject.name in mode_exclusions.reasons("graph", "host")
 
 
 def sometimes_needs_host(subject: Subject) -> bool:
-    """Return whether some calls of the operator need the host."""
+    """Return whether some calls of the operator read values on the host."""
     return subject.name in mode_exclusions.reasons("graph", "host_sometimes")
 
 
@@ -52,7 +52,7 @@ def can_graph(target: Target, subject: Subject) -> bool:
 def capturable_samples(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Reference]]:
-    """Yield samples that differ in the form of the call, with their references.
+    """Yield samples, preferably with arguments of different types and ranks, and their references.
 
     Sparse samples, and samples whose calls need the host, are omitted with a note.
     """
@@ -63,10 +63,10 @@ def capturable_samples(
     for sample, reference in pair_with_references(target, subject, recorder, dtype, samples, chosen):
         kernels = kernels_of(pristine_info(subject).op, sample) if sometimes_needs_host(subject) else None
         if kernels is not None and kernels.host:
-            recorder.note(f"sample {sample.index} needs the host: {', '.join(sorted(kernels.host))}")
+            recorder.note(f"sample {sample.index} needs the host for {', '.join(sorted(kernels.host))}")
             continue
         if any(t.layout is not torch.strided for t in sample.tensors()):
-            recorder.note(f"sample {sample.index} is sparse: its memory cannot be given other data")
+            recorder.note(f"sample {sample.index} is omitted: sparse tensors cannot get other data")
             continue
         yield sample, reference
 
@@ -83,9 +83,7 @@ def without_warnings(call: Callable[[], Any], *, grad: bool = False) -> Callable
 
 
 class Replays:
-    """Captures the calls of one result, and counts the proofs that a replay used the current values of its
-    inputs.
-    """
+    """Captures the calls of one result, and counts proofs that replays use the current input values."""
 
     def __init__(self, target: Target, subject: Subject, recorder: Recorder) -> None:
         self.target = target
@@ -107,9 +105,9 @@ class Replays:
     ) -> tuple[Sample, Captured] | None:
         """Return a copy of the sample on the device, and the captured call of ``function`` on this copy.
 
-        The result is None if the capture failed. If ``transformed_sample`` is given, copies of it replace
-        copies of the sample. Before the capture, ``function`` runs once on a separate copy, because the
-        initialisation of a device is not part of a graph.
+        The result is None if the capture failed. If ``transformed_sample`` is given, it replaces the sample.
+        Before the capture, ``function`` runs once on a separate copy, because the initialisation of a device
+        is not part of a graph.
         """
         warm, copy = (copy_in(self.target, self.recorder, transformed_sample or sample) for _ in range(2))
         if warm is None or copy is None:
@@ -131,7 +129,7 @@ class Replays:
             # refusal is then correct.
             self.refused = True
             self.recorder.note(
-                f"sample {sample.index} is refused; the call needs the host: {', '.join(sorted(host))}"
+                f"sample {sample.index} is refused; the call needs the host for {', '.join(sorted(host))}"
             )
             check_clean_refusal(self.target, self.recorder, sample, outcome.error)
         else:
@@ -146,11 +144,11 @@ class Replays:
         return outcome.ok
 
     def replay_data(self, sample: Sample) -> tuple[Sample, Reference] | None:
-        """Return other data for the sample's tensors with its reference.
+        """Return a sample with other data of the same form, and its reference.
 
         If no other data can be made, record a note and return None. Data for which the CPU's own result is
-        within the tolerance is preferred. If no such data is found, other data is used: for example, the
-        rounded mean of two close numbers loses the difference of the numbers.
+        within the tolerance is preferred. For some operators no such data exists: for example, the rounded
+        mean of two close numbers loses the difference of the numbers.
         """
 
         def accurate(other: Sample, reference: Reference) -> bool:
@@ -203,13 +201,14 @@ class Replays:
         return overwritten
 
     def count_proof(self, agrees: bool = True) -> None:
-        """If ``agrees`` is true, count a proof: a comparison that would have failed if the replay had done
-        nothing.
+        """Count a proof if ``agrees`` is true.
+
+        A proof is a comparison that would have failed if the replay had done nothing.
         """
         self.proofs += agrees
 
     def require_evidence(self) -> None:
-        """Mark the result vacuous if nothing proves that a replay computed a result."""
+        """Mark the result as vacuous if no comparison proves that a replay computed something."""
         if not self.proofs and not self.computes:
             self.recorder.note("all results are views of the inputs: there is nothing to compute")
         elif not self.proofs and not self.refused:

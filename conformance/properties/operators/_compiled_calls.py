@@ -26,8 +26,8 @@ from conformance.target.target import Target
 #: further graphs; mode eager checks these dtypes.
 DTYPES = ("float32", "bfloat16", "complex64", "int64", "bool")
 
-#: The operators that torch's database wraps in a function that seeds a generator, each with the function
-#: without the wrapper. Seeding breaks every graph.
+#: Maps each operator that torch's database wraps in a function that seeds a generator to the operator without
+#: this wrapper. Seeding breaks every graph.
 _UNSEEDED: dict[str, Callable[..., Any]] = {
     **UNSEEDED_OPERATORS,
     "empty_strided": torch.empty_strided,
@@ -39,8 +39,8 @@ _UNSEEDED: dict[str, Callable[..., Any]] = {
 
 
 def has_graph(subject: Subject) -> bool:
-    """Return whether Dynamo can capture the operator in a graph. If not, properties of mode ``compile`` do
-    not apply.
+    """Return whether Dynamo can capture the operator in a graph, so that properties of mode ``compile``
+    apply.
     """
     return subject.name not in mode_exclusions.reasons("compile", "no_graph")
 
@@ -62,7 +62,7 @@ def unseeded_operator(subject: Subject) -> Callable[..., Any]:
 def varied_samples_with_references(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Reference]]:
-    """Yield samples that differ in the form of the call, with their references."""
+    """Yield samples, preferably with arguments of different types and ranks, and their references."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
@@ -97,7 +97,7 @@ class Compiler:
 
         The result is None if ``work`` raises. ``on_cpu`` then repeats the work on the CPU, with
         ``cpu_function`` (default: ``function``) captured without a backend. If ``on_cpu`` raises too, the
-        error is a limit of torch and only noted. Otherwise it is a failure of the device.
+        error is a limit of torch and becomes a note. Otherwise the error is a failure of the device.
         """
         call, log = compile_with_log(self.target, function, fused=self.fused)
         outcome = attempt(lambda: work(call))
@@ -106,7 +106,7 @@ class Compiler:
         if outcome.ok:
             self.captured += log.ran_a_call
             if not log.ran_a_call:
-                self.reasons.append("a graph that contains a call did not run")
+                self.reasons.append("no graph that contains a call ran")
             return outcome
         assert outcome.error is not None
         cpu_compiled, _ = compile_with_log(None, cpu_function or function)
@@ -158,7 +158,7 @@ class Compiler:
         )
 
     def require_evidence(self) -> None:
-        """Mark the result as vacuous if none of its calls ran as a graph."""
+        """Mark the result as vacuous if no compiled call ran as a graph."""
         if not self.captured:
             reason = self.reasons[0] if self.reasons else "no sample was compiled"
             self.recorder.vacuous(f"no call of the subject ran compiled: {reason}")

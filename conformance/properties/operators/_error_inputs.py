@@ -23,7 +23,7 @@ from conformance.target.target import Target
 
 @functools.cache
 def error_input_count(name: str) -> int:
-    """Return the number of usable error inputs that an operator has on the CPU."""
+    """Return how many error inputs of torch's database the properties can use for an operator."""
     outcome = attempt(
         lambda: torch_testing_internals.error_inputs(find("operator", name).info, "cpu", seed=0)
     )
@@ -31,10 +31,10 @@ def error_input_count(name: str) -> int:
 
 
 def _names_an_error(item: Any) -> bool:
-    """Return whether an error input names an error and calls an operator.
+    """Return whether an error input expects a specific error and contains a tensor or a size.
 
-    Some error inputs accept any Exception, so they name no error. Others call a method of a Python number, so
-    they call no operator.
+    Some error inputs of torch's database expect any Exception. Others call a method of a Python number, which
+    is not an operator.
     """
     arguments = (item.sample_input.input, item.sample_input.args, item.sample_input.kwargs)
     named = item.error_type is not Exception or bool(item.error_regex)
@@ -57,8 +57,8 @@ def error_input_outcomes(
             return
         if not target.capable("random") and is_deliberate_error(inputs.error):
             recorder.unsupported(
-                "torch fills the invalid arguments with random numbers of the device, and capability random "
-                "is not declared"
+                "torch fills the invalid arguments with random numbers of the device, and the target does "
+                "not declare the capability random"
             )
             return
         report_error(target, recorder, inputs.error, label="creating the invalid arguments on the device")
@@ -79,7 +79,7 @@ def error_input_outcomes(
 
 
 def _undeclared_dtypes_of_inputs(target: Target, subject: Subject, seed: int) -> frozenset[str]:
-    """Return the undeclared dtypes among the dtypes of the error inputs on the CPU."""
+    """Return the dtypes of the error inputs that the target does not declare."""
     inputs = attempt(
         lambda: torch_testing_internals.error_inputs(find("operator", subject.name).info, "cpu", seed=seed)
     )

@@ -40,7 +40,7 @@ from conformance.target.target import Target
 #: An operator is checked in the first of these dtypes that it supports. In double precision, wrong derivative
 #: rules stand out against rounding errors.
 DTYPES = ("float64", "float32")
-#: The number of samples of an operator that are checked. It is small, because each sample is transformed
+#: The maximum number of checked samples of an operator. It is small, because each sample is transformed
 #: several times.
 LIMIT = 2
 #: The number of elements in a batch.
@@ -51,8 +51,9 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return one dtype of an operator that has floating arguments and whose result depends only on their
-    values.
+    """Return a list with the dtype in which the property checks the operator; empty if it does not apply.
+
+    Factories, and operators whose result depends on more than the values of arguments, are excluded.
     """
     if getattr(subject.info, "is_factory_function", False) or not has_fixed_derivative(subject):
         return []
@@ -62,12 +63,12 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def applies_reverse(target: Target, subject: Subject) -> Sequence[str]:
-    """Return one dtype of an operator that has a backward."""
+    """Return a list with one dtype if the operator has a backward, else an empty list."""
     return [] if subject.name in DEFINED_BY_MEMORY else differentiable_dtypes(target, subject, DTYPES)[:1]
 
 
 def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
-    """Return one dtype of an operator that has forward mode and a backward."""
+    """Return a list with one dtype if the operator has forward mode and a backward, else an empty list."""
     if not subject.info.supports_forward_ad or not has_fixed_derivative(subject):
         return []
     if subject.name in WRITES_TWICE:
@@ -77,10 +78,9 @@ def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
 
 @dataclasses.dataclass
 class TensorFunction:
-    """An operator with the arguments of one sample, as a function of floating tensors that returns floating
-    tensors.
+    """An operator and a sample as a function from floating tensors to floating tensors.
 
-    ``primals`` are the tensors of the sample that the function replaces by its arguments.
+    ``primals`` are the tensors of the sample that the arguments of the function replace.
     """
 
     function: Function
@@ -88,7 +88,7 @@ class TensorFunction:
 
 
 def which_tensors_are_differentiated(sample: Sample) -> list[bool]:
-    """Return for each tensor of a sample whether torch's database differentiates with respect to it.
+    """Return, for each tensor of a sample, whether torch's database requires a gradient for the tensor.
 
     If no tensor of the sample requires grad, all entries are True.
     """
@@ -102,9 +102,9 @@ def as_tensor_function(
     wrapper: Callable[..., Any] | None = None,
     among: Sequence[bool] | None = None,
 ) -> TensorFunction:
-    """Return the operator as a function of the distinct floating, strided tensors of a sample, in order.
+    """Return the operator as a function of the distinct floating, strided tensors of a sample.
 
-    ``among`` has a bool for each tensor of the sample: whether it may be an argument of the function.
+    ``among`` has a bool for each tensor of the sample: True if the tensor may be an argument of the function.
     """
     primals: list[torch.Tensor] = []
     for index, tensor in enumerate(sample.tensors()):
@@ -137,9 +137,9 @@ def as_tensor_function(
 def transformable_samples(
     target: Target, subject: Subject, recorder: Recorder, *, gradients: bool = False
 ) -> Iterator[tuple[Sample, TensorFunction, TensorFunction]]:
-    """Yield (sample, the CPU's function, the device's function) for each sample that can be transformed.
+    """Yield (sample, function on the CPU, function on the device) for each sample that can be transformed.
 
-    The sample has floating arguments and specified values.
+    These samples have floating arguments and specified result values.
     """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=gradients)
@@ -190,9 +190,9 @@ def compare_transform(
     If ``reference_function`` raises an error, nothing is compared. If the device rejects the transform and
     the CPU rejects ``cpu_transform`` too, the rejection is noted and counts as a comparison.
 
-    Derivatives may be small differences of large numbers. ``size``, the size of these numbers, is therefore
-    added to the magnitude. If the results still differ, the sensitivity is added: the movement of the
-    reference if every input moves by half a unit.
+    Derivatives may be small differences of large numbers. The tolerance therefore grows with ``size``, the
+    size of these numbers. If the results still differ, it also grows with the movement of the reference when
+    every input moves by half a unit.
     """
     expected = cpu_outcome(lambda: reference_function(primals))
     if expected.error is not None:
@@ -257,10 +257,10 @@ def movement_of_reference(
     reference_results: Tensors,
     output_index: int,
 ) -> torch.Tensor:
-    """Return how far one output of the reference moves if the inputs move by half a unit.
+    """Return how far one output of the reference moves if the inputs move by half a rounding unit.
 
-    The result is a float64 tensor of the output's shape: the change divided by the unit of the output's
-    dtype. It is zero if the CPU rejects the moved inputs.
+    The result is a float64 tensor of the output's shape: the change divided by the rounding unit of the
+    output's dtype. The result is zero if the CPU rejects the moved inputs.
     """
     moved_primals = []
     for number, primal in enumerate(primals):
@@ -272,7 +272,7 @@ def movement_of_reference(
     unit = unit_of(reference_results[output_index].dtype)
     change = (outcome.value[output_index] - reference_results[output_index]).detach().abs().to(torch.float64)
     change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
-    # The change of an element at a jump of the function is the sensitivity of this element only. All other
+    # If the function jumps at an element, the change is the sensitivity of this element only. All other
     # elements get one common sensitivity: the largest change without a jump.
     jumps = change > unit**0.5 * largest_magnitude(reference_results[output_index])
     smooth = largest_magnitude(change[~jumps]) / unit
@@ -282,9 +282,9 @@ def movement_of_reference(
 def natural_derivative_size(tensor_function: TensorFunction, order: int) -> float:
     """Return the expected magnitude of derivatives of this order: ``|f| / |x| ** order``.
 
-    The magnitudes are the largest ones. A power of x has derivatives of about this magnitude. Those of a flat
-    function are smaller, those of a steep function are larger. Return 0 if the function fails on the
-    CPU or all inputs are 0.
+    ``|f|`` and ``|x|`` are the largest magnitudes. A power of x has derivatives of about this magnitude. The
+    derivatives of a flat function are smaller, the derivatives of a steep function are larger. Return 0 if
+    the function fails on the CPU or all inputs are 0.
     """
     outcome = cpu_outcome(lambda: tensor_function.function(*tensor_function.primals))
     below = max((largest_magnitude(x) for x in tensor_function.primals), default=0.0)
@@ -296,8 +296,8 @@ def natural_derivative_size(tensor_function: TensorFunction, order: int) -> floa
 def batch_of(primals: Tensors) -> Tensors:
     """Return each tensor three times in a new first dimension: unchanged, and twice with rolled elements.
 
-    Rolled elements have the same values, so they stay in the operator's domain. A tensor of one element is
-    made smaller instead. If that leaves the domain, the device and the CPU both return NaN.
+    Rolled elements have the same values, so they stay in the operator's domain. The element of a tensor with
+    one element is reduced instead. If it leaves the domain, both the device and the CPU return NaN.
     """
     batch = []
     for tensor in primals:
@@ -321,14 +321,15 @@ def stack_rows(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
 
 
 def noise_like(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
-    """Return random tensors with the shapes, dtypes and devices of ``like``. The values are equal on every
-    device.
+    """Return random tensors with the shapes, dtypes and devices of ``like``.
+
+    The values are the same on every device.
     """
     return tuple(noise_for(t, seed + index) for index, t in enumerate(like))
 
 
 def detached_or_zeros(tensors: Sequence[torch.Tensor | None], like: Sequence[torch.Tensor]) -> Tensors:
-    """Return tensors without their graph, with zeros in place of None."""
+    """Return the tensors without their autograd graphs, with zeros in place of None."""
     return [
         torch.zeros_like(form) if tensor is None else tensor.detach()
         for tensor, form in zip(tensors, like, strict=True)
@@ -346,7 +347,7 @@ def outputs_with_noise(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tens
 
 
 def vjp_by_autograd_grad(function: Function, primals: Sequence[torch.Tensor], seed: int) -> Tensors:
-    """Return gradients of <noise, outputs>, computed by ``torch.autograd.grad``.
+    """Return the gradients of the inner product of noise and outputs, from ``torch.autograd.grad``.
 
     The gradients are zero if no output depends on an input.
     """
@@ -362,7 +363,7 @@ def vjp_by_autograd_grad(function: Function, primals: Sequence[torch.Tensor], se
 def vjp_by_torch_func(
     function: Function, primals: Sequence[torch.Tensor], seed: int
 ) -> tuple[torch.Tensor, ...]:
-    """Return gradients of <noise, outputs>, computed by ``torch.func.vjp``."""
+    """Return the gradients of the inner product of noise and outputs, from ``torch.func.vjp``."""
     pulled: Any = torch.func.vjp(function, *primals)
     outputs, pull = pulled
     gradients: tuple[torch.Tensor, ...] = pull(noise_like(outputs, seed))

@@ -20,8 +20,9 @@ JUMP = 2.0**26
 
 
 def perturb_inputs(sample: Sample, step: float, seed: int) -> None:
-    """Multiply each element of the sample's inputs by 1 + step or 1 - step, in place. The sample must be a
-    separate copy.
+    """Multiply each element of the sample's inputs by 1 + step or 1 - step, in place.
+
+    The caller must pass a copy of a sample, because the tensors change.
     """
     with torch.no_grad():
         for index, tensor in enumerate(_gradients.inputs_of(sample)):
@@ -33,9 +34,9 @@ def gradient_sensitivities(
 ) -> list[torch.Tensor | None]:
     """Return how far each gradient moves if the inputs move by ``step``, as a multiple of ``step``.
 
-    ``derivative_at`` returns the derivative at inputs that are moved in the direction of a seed, or None. The
-    results are float64 tensors of the gradients' shapes, or None. Elements below the mean of their tensor are
-    replaced by the mean.
+    ``derivative_at(seed)`` returns the derivative at inputs that are moved in the random direction of the
+    seed, or None. The results are float64 tensors of the gradients' shapes, or None. Elements below the mean
+    of their tensor are replaced by the mean.
     """
     sensitivities: list[torch.Tensor | None] = [None] * len(base.gradients)
     for seed in _SEEDS:
@@ -59,8 +60,7 @@ def without_jumps(
 ) -> list[torch.Tensor | None]:
     """Return the sensitivities, with None for each gradient that jumps.
 
-    The sensitivity of a gradient that jumps would allow any value. Such a gradient is therefore compared
-    without it.
+    The sensitivity of a gradient that jumps would allow any value, so the gradient is compared without it.
     """
     return [
         None

@@ -1,4 +1,4 @@
-"""Comparison of gradients with the CPU's float64 gradients, within the backward tolerance."""
+"""Compare gradients with the CPU's float64 gradients, within the tolerance for backward passes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ def compare_with_float64(
 
 
 def _float64_derivative(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
-    """Return the derivative in float64, at the sample's inputs or, if ``step`` is not 0, at inputs moved by a
-    step.
+    """Return the CPU's derivative in float64, at the sample's inputs.
+
+    If ``step`` is not 0, the inputs are moved by this relative step, in the random direction of ``seed``.
 
     The result is None if the CPU rejects the call.
     """

@@ -33,10 +33,10 @@ Operator = Callable[..., Any]
 
 @dataclasses.dataclass
 class Derivative:
-    """Outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) for each input.
+    """The outputs of a call, their cotangents, the inputs, and the gradient for each input.
 
-    ``before`` holds the bytes of outputs and cotangents before the backward pass. Outputs that are
-    derivatives themselves may be small differences of large numbers. ``scale`` is then the size of these
+    ``before`` holds the bytes of outputs and cotangents before the backward pass. If the outputs are
+    derivatives themselves, they may be small differences of large numbers: ``scale`` is the size of these
     numbers (:func:`natural_size`).
     """
 
@@ -76,7 +76,7 @@ def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
-    """Return the differentiable outputs, wrapped for differentiation as torch's database specifies."""
+    """Return the differentiable outputs of ``op``, called in the gradcheck wrapper of torch's database."""
     wrapper = torch_testing_internals.gradcheck_wrapper(info)
     result = wrapper(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
@@ -101,7 +101,7 @@ def on_clone(form: Operator) -> Operator:
 
 
 def in_place_form(info: Any) -> Operator | None:
-    """Return the differentiable in-place form of an operator, applied to a clone of its input.
+    """Return a function that applies the differentiable in-place form of an operator to a clone of its input.
 
     The result is None if the operator has no such form.
     """
@@ -113,7 +113,7 @@ def in_place_form(info: Any) -> Operator | None:
 def differentiate(
     info: Any, op: Operator, sample: Sample, *, create_graph: bool = False, watch: bool = False
 ) -> Derivative:
-    """Return the reverse-mode derivative for cotangents that depend only on the index of an output.
+    """Return the reverse-mode derivative for random cotangents, which are the same on every device.
 
     With ``watch``, the derivative contains the bytes that :func:`check_unchanged_by_backward` needs.
     """
@@ -134,8 +134,7 @@ def differentiate(
 def check_unchanged_by_backward(
     recorder: Recorder, sample: Sample, copy: Sample, derivative: Derivative, written: frozenset[int]
 ) -> None:
-    """Check that a backward pass did not change outputs, cotangents, and arguments that are not in
-    ``written``.
+    """Check that a backward pass changed no outputs, no cotangents and no arguments except ``written``.
 
     ``derivative`` must be the result of :func:`differentiate` with ``watch``.
     """
@@ -150,7 +149,7 @@ def check_unchanged_by_backward(
 
 
 def second_derivatives(info: Any, op: Operator, sample: Sample) -> Derivative:
-    """Return gradients of <noise, first gradients> with respect to the inputs.
+    """Return the gradients, for the inputs, of the inner product of noise and the first gradients.
 
     The derivative has no gradients if no first gradient depends on an input.
     """
@@ -165,7 +164,7 @@ def second_derivatives(info: Any, op: Operator, sample: Sample) -> Derivative:
 
 
 def run_derivatives(info: Any, sample: Sample) -> None:
-    """Run first and second gradients of an operator, to collect the dtypes that the gradients need."""
+    """Compute first and second gradients of an operator, so that the caller can collect their dtypes."""
     with torch.enable_grad():
         inputs, outputs = inputs_of(sample), outputs_of(info, info.op, sample)
         ones = [torch.ones_like(output) for output in outputs]
@@ -178,9 +177,9 @@ def run_derivatives(info: Any, sample: Sample) -> None:
 def differentiable_samples(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Sample]]:
-    """Yield (shared sample, copy on the device) for each sample that can be differentiated.
+    """Yield (sample on the CPU, copy on the device) for each sample that can be differentiated.
 
-    The sample has inputs that require grad, and specified values.
+    These samples have inputs that require grad, and specified result values.
     """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=True)
@@ -206,9 +205,9 @@ def value_on_target(
     reference: CallOutcome,
     label: str,
 ) -> Any:
-    """Return the value of ``call`` on the device; None if it raised.
+    """Return the value of ``call`` on the device, or None if the call raises an error.
 
-    An error is recorded, unless the CPU (``reference``) raises too.
+    The error is recorded, unless the CPU's outcome ``reference`` is an error too.
     """
     outcome = attempt_on(target, call)
     if outcome.ok:
@@ -216,14 +215,14 @@ def value_on_target(
     if reference.ok:
         report_failed_call(target, recorder, sample, outcome, label)
     else:
-        recorder.compared(1)  # both raise
+        recorder.compared(1)  # the device and the CPU raise errors
     return None
 
 
 def outcome_on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> CallOutcome:
     """Run a call on the CPU with a seeded generator, and return the outcome.
 
-    If the call raises an error, record a note: the device's result cannot be compared.
+    If the call raises an error, record a note, because the device's result cannot be compared.
     """
     with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
         outcome = attempt(call)
@@ -245,12 +244,11 @@ def compare_gradients(
     sensitivities: list[torch.Tensor | None] | None = None,
     size: float = 0.0,
 ) -> bool:
-    """Compare gradients relative to their norm: every element may have the error that the largest element may
-    have.
+    """Compare gradients, with the tolerance of the largest element for every element of a gradient.
 
     ``sensitivities`` are float64 tensors of the gradients' shapes, or None. If a function is constant along a
-    direction, its gradient is a small difference of large numbers. ``size``, the size of these numbers, is
-    therefore added to the magnitude. A gradient of None equals zeros.
+    direction, its gradient is a small difference of large numbers. The tolerance therefore grows with
+    ``size``, the size of these numbers. A gradient of None is equal to zeros.
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
@@ -297,9 +295,9 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
 def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
     """Return ``|cotangent| * |f| / |x|``: the size of the gradient if the function is neither flat nor steep.
 
-    With ``logarithmic``, return ``|cotangent| * |f|``. This is the size for an operator that returns a
-    logarithm: its backward pass takes the exponential of the stored result, so a relative error of the result
-    becomes an absolute error of the exponent.
+    With ``logarithmic``, return ``|cotangent| * |f|``, the size for an operator that returns a logarithm. The
+    backward pass of such an operator takes the exponential of the stored result, so a relative error of the
+    result becomes an absolute error of the exponent.
     """
     above = max(
         (
@@ -315,11 +313,10 @@ def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
 
 
 def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
-    """Return the derivative along a random direction: numerical, analytic, and the uncertainty of the
-    numerical.
+    """Return (numerical derivative, analytic derivative, uncertainty) along a random direction, on the CPU.
 
-    The differentiated function is <cotangents, outputs> on the CPU. The numerical derivative is a difference
-    over two steps. The uncertainty is the error of this difference if the outputs are rounded to their dtype.
+    The differentiated function is the inner product of cotangents and outputs. The numerical derivative is a
+    central difference. The uncertainty is the error of this difference from the rounding of the outputs.
     """
     directions = [noise(t, 41 + index).to(t.dtype) for index, t in enumerate(derivative.inputs)]
     step = 1e-6

@@ -70,9 +70,9 @@ def check_transformed_sample(
 ) -> None:
     """Run the operator, or the given forms, on a transformed sample and compare with ``reference``.
 
-    ``reference`` is the reference of the transformed values. If both the device and the CPU raise for the
-    same arguments, nothing is required. If the device raises for ``sample`` too, which is contiguous, the
-    layouts do not contradict each other, and the failure has basis parity.
+    ``reference`` belongs to the transformed sample. If the CPU raises for the transformed sample too, an
+    error of the device is not a failure. If the device also raises for ``sample``, which is contiguous, the
+    error does not depend on the layout, so the failure has basis parity.
     """
     pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine_info(subject).op)]
     for name, form, cpu_form in pairs:
@@ -96,7 +96,7 @@ def check_transformed_sample(
 
 
 def _accepts(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
-    """Return whether the device has a result for a sample."""
+    """Return whether the operator raises no error for a sample on the device."""
 
     def call() -> bool:
         copy = to_device(sample, target)
@@ -106,7 +106,7 @@ def _accepts(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
 
 
 def cpu_accepts(op: Callable[..., Any], sample: Sample) -> bool:
-    """Return whether the CPU has a result for a sample."""
+    """Return whether the operator raises no error for a sample on the CPU."""
 
     def call() -> Any:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():

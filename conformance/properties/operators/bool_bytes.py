@@ -38,7 +38,7 @@ def with_nonstandard_true_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY:
         return []
     return dtypes_of(target, subject, ("bool",))
@@ -47,7 +47,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "bool-bytes",
     subject_kind="operator",
-    statement="A bool that view(torch.bool) makes of a byte from 2 to 255 is true, like any other True.",
+    statement="A bool that view(torch.bool) makes of a byte from 2 to 255 behaves like any other True.",
     documentation="generated/torch.Tensor.view.html",
     basis="parity",
     ground="No page says how a bool whose byte is neither 0 nor 1 behaves",

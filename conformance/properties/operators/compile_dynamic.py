@@ -26,8 +26,7 @@ from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: The operators to check. They are examples of each kind of kernel: operators whose result has the size of
-#: their input, and reductions.
+#: The operators to check: examples of operators whose result has the size of their input, and of reductions.
 OPERATORS = frozenset(
     [
         "abs",
@@ -91,13 +90,13 @@ OPERATORS = frozenset(
         "roll",
     ]
 )
-#: The factor by which each call enlarges the sample. The first call may have a separate graph; the other
-#: calls must share one graph.
+#: Factors by which the sample is enlarged, one for each call. The first call may have a graph of its own; the
+#: later calls must share one graph.
 GROWTH = (2, 3, 5)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name not in OPERATORS or not _compiled_calls.has_graph(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
@@ -119,7 +118,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compile with dynamic shapes, call in several sizes, and compare values and the number of graphs."""
+    """Compile with dynamic shapes, call with several sizes, and check the values and the number of graphs."""
     from conformance.device.compilation import compile_with_log
 
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
@@ -139,7 +138,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             else:
                 recorder.note(f"not captured with dynamic shapes on the CPU either: {limit}")
             break
-        message = f"{len(sizes)} sizes took {len(log.graphs)} graphs, expected at most 2."
+        message = f"{len(sizes)} sizes needed {len(log.graphs)} graphs, expected at most 2."
         fact(recorder, len(log.graphs) <= 2, Kind.STATE, message, basis=Basis.PARITY)
         recorder.samples(len(sizes), 0)
         if not log.ran_a_call:

@@ -52,7 +52,7 @@ OPERATORS = frozenset(
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if target.fused_options is None or subject.name not in OPERATORS:
         return []
     return first_dtypes(target, subject, ("float32",)) if _compiled_calls.has_graph(subject) else []
@@ -64,7 +64,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="With the target's compile options for fusion, values and gradients are within the tolerance.",
     documentation="generated/torch.compile.html",
     basis="consistency",
-    ground="The compiled operator and its gradient must agree with the eager ones on the device",
+    ground="The compiled operator and its gradient must agree with the eager results on the device",
     level="training",
     applies=applies,
     capabilities=("compile",),

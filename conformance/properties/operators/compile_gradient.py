@@ -18,14 +18,14 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: ``LIMIT`` is the number of samples to capture. ``TRIED`` is the number of samples that are tried for this,
-#: because Dynamo does not support every form of a call.
+#: ``LIMIT`` is the number of samples to compile. ``TRIED`` is the maximum number of attempted samples,
+#: because Dynamo does not support every call.
 LIMIT = 1
 TRIED = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not _compiled_calls.has_graph(subject):
         return []
     listed = mode_exclusions.reasons("compile", "no_backward_graph")
@@ -46,7 +46,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Differentiate through compiled calls and compare the gradients with the CPU's."""
+    """Differentiate through compiled calls and compare the gradients with the CPU's gradients."""
     compiler = _compiled_calls.Compiler(target, recorder)
     if compare_compiled_gradients(target, subject, recorder, compiler, LIMIT):
         compiler.require_evidence()
@@ -55,9 +55,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def compare_compiled_gradients(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler, limit: int
 ) -> int:
-    """Compare the gradients of the first differentiable samples.
+    """Compare gradients of compiled calls with the CPU's gradients, until ``limit`` samples ran as a graph.
 
-    Return the number of samples with a reference.
+    Return the number of tried samples that have a reference.
     """
     tried = 0
     enough = compiler.captured + limit
@@ -74,7 +74,7 @@ def compare_compiled_gradients(
         def work(
             call: Callable[..., Any], copy: Sample = copy, first_copy: Sample | None = first_copy
         ) -> Any:
-            if first_copy is not None:  # the first call may run differently: compare only the second
+            if first_copy is not None:  # the first call may run differently: compare only the second call
                 _gradients.differentiate(subject.info, call, first_copy)
             derivative = _gradients.differentiate(subject.info, call, copy)
             target.synchronize()

@@ -25,11 +25,11 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not callable(subject.info.inplace_variant):
         return []
     if not _compiled_calls.has_graph(subject) or _compiled_calls.is_seeded(subject):
-        return []  # compile_random checks operators that draw in place
+        return []  # the property compile_random checks operators that draw random numbers in place
     if changes_metadata(subject.info.name) or subject.name in mode_exclusions.reasons(
         "compile", "no_inplace_graph"
     ):
@@ -38,9 +38,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def changes_metadata(name: str) -> bool:
-    """Return whether the in-place form changes the shape of its input.
+    """Return whether the in-place form changes the shape or strides of its input, as ``t_`` does.
 
-    A graph must not change the shape of its inputs.
+    A graph must not change the metadata of its inputs.
     """
     packet = getattr(torch.ops.aten, name.rpartition(".")[2] + "_", None)
     overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
@@ -48,7 +48,7 @@ def changes_metadata(name: str) -> bool:
 
 
 def result_fits_input(sample: Sample, reference: Reference) -> bool:
-    """Return whether the result can be written to the first input."""
+    """Return whether the result has the shape and the dtype of the first input."""
     first_input, result = sample.input, reference.outputs
     return (
         isinstance(first_input, torch.Tensor)
@@ -72,8 +72,8 @@ def result_fits_input(sample: Sample, reference: Reference) -> bool:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Call the compiled in-place form and compare its input with the reference and its result with the
-    input.
+    """Call the compiled in-place form. Check that it returns its input, and compare the input with the
+    reference.
     """
     compiler = _compiled_calls.Compiler(target, recorder)
     fitting = 0
@@ -96,7 +96,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         index = sample.index
         same = outcome.value is input_on_device
-        fact(recorder, same, Kind.ALIASING, "the compiled form returns another tensor.", sample=index)
+        fact(recorder, same, Kind.ALIASING, "the compiled form does not return its input.", sample=index)
         message = "the compiled form has moved its input to other memory."
         fact(recorder, address_of(input_on_device) == address, Kind.ALIASING, message, sample=index)
         label = "the input after the compiled in-place form"

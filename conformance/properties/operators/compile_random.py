@@ -30,7 +30,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not _compiled_calls.has_graph(subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
@@ -42,12 +42,12 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_random",
     subject_kind="operator",
     statement=(
-        "A compiled random operator draws new values with each call and the same values after the same seed, "
-        "of the specified distribution."
+        "A compiled random operator draws new values in each call, and the same values after the same seed. "
+        "The values have the specified distribution."
     ),
     documentation="generated/torch.compile.html",
     basis="consistency",
-    ground="A compiled draw must repeat itself after the same seed and move on without one",
+    ground="Compiled draws must be equal after the same seed, and differ if no seed is set between them",
     level="core",
     applies=applies,
     capabilities=("compile", "random"),

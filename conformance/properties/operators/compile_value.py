@@ -20,7 +20,7 @@ FIRST_LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return dtypes_of(target, subject, _compiled_calls.DTYPES) if _compiled_calls.has_graph(subject) else []
 
 

@@ -35,7 +35,7 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not _compiled_calls.has_graph(subject):
         return []
     if subject.name in DEFINED_BY_MEMORY and not may_alias(subject.info.name):
@@ -52,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="generated/torch.compile.html",
     basis="consistency",
-    ground="A compiled view must alias its input and pass writes on, as the eager view does",
+    ground="A compiled view must alias its input, and writes must reach the input, as for an eager view",
     level="core",
     applies=applies,
     capabilities=("compile", "views"),
@@ -71,7 +71,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def with_awkward_strides(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values transposed and with gaps if the tensor has two dimensions, else at an offset."""
+    """Return a copy that is transposed and has gaps or, for fewer than two dimensions, is at an offset."""
     return with_gaps(with_reversed_strides(tensor)) if tensor.dim() > 1 else with_offset(tensor)
 
 
@@ -80,7 +80,7 @@ def _check_strided_inputs(
 ) -> bool:
     """Check the first sample that can have strided inputs.
 
-    Return False if no sample can have strided inputs and nothing failed.
+    Return False if no sample can have strided inputs and no failure was recorded.
     """
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     for sample, reference in _compiled_calls.varied_samples_with_references(target, subject, recorder, LIMIT):
@@ -120,7 +120,7 @@ def writing_to_results(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _writable(tensor: torch.Tensor) -> bool:
-    """Return whether every element has memory of its own, which writing requires."""
+    """Return whether no two elements share memory, so that the tensor can be written."""
     if tensor.layout is not torch.strided:
         return False
     positions = torch.arange(tensor.untyped_storage().nbytes() // tensor.itemsize)
@@ -132,8 +132,8 @@ def _check_view_outputs(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler
 ) -> None:
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
-    # Functionalization models only the memory that the elements of an argument cover. If an operator depends
-    # on other memory, writes to its results are not checked.
+    # Functionalization models only the memory that the elements of an argument cover. Writes to the results
+    # of operators that use other memory are therefore not checked.
     about_memory = subject.name in DEFINED_BY_MEMORY
     for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, 3 * LIMIT
@@ -156,7 +156,8 @@ def _check_view_outputs(
             or not all(map(_writable, results))
             or about_memory
         ):
-            # Results that overlap in memory or are numbers cannot be written. Compare only their values.
+            # Some results cannot be written, for example numbers, or tensors whose elements share memory.
+            # Compare only their values.
             copy = copy_in(target, recorder, sample)
             if copy is not None:
                 first_copy = copy_in(target, recorder, sample)

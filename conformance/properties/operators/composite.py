@@ -32,7 +32,7 @@ _OUTSIDE = frozenset({"item", "resize_", "resize_as_"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if (
         torch_testing_internals.composite_checks() is None
         or subject.name in _OUTSIDE
@@ -91,7 +91,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             )
 
         names = ["check_with_mode"]
-        if len(sample.tensors()) <= MOST_TENSORS:  # the checker tries every subset of them
+        if len(sample.tensors()) <= MOST_TENSORS:  # the checker tries every subset of the tensors
             names.append("check_all_permutations")
         for name in names:
             copy = copy_in(target, recorder, sample)
@@ -105,8 +105,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
             outcome = attempt(call)
             if outcome.error is not None and "could not run '" in str(outcome.error).lower():
-                # A missing kernel is reported as an error, because it does not show that the operator has a
-                # wrong composition.
+                # A missing kernel does not show that the operator is composed incorrectly. Record the error
+                # as for any call that raises.
                 recorder.compared(1)
                 report_error(target, recorder, outcome.error, label=name, sample=index)
                 continue
@@ -117,8 +117,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _sensitivity_of(reference: Reference, expected: torch.Tensor) -> torch.Tensor | None:
     """Return the sensitivity of the part of the reference that has the shape of ``expected``.
 
-    The comparison needs the sensitivity, because a subclass may lead the operator through other kernels,
-    which round differently.
+    With a subclass, the operator may run other kernels, which round differently. The comparison therefore
+    needs the sensitivity.
     """
     for part, sensitivity in zip(trees.tensors(reference.outputs), reference.sensitivity, strict=False):
         if sensitivity is not None and part.shape == expected.shape:

@@ -26,24 +26,24 @@ from conformance.target.target import Target
 
 LIMIT = 1
 #: The maximum number of tensors in a sample. It is small, because the checker tries every subset of the
-#: argument tensors, and of the tangents or gradients.
+#: arguments and every subset of the tangents or gradients.
 MOST_TENSORS = 3
 
 
 def applies_backward(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if torch_testing_internals.composite_checks() is None:
         return []
     return differentiable_dtypes(target, subject, ("float32", "complex64"))[:1]
 
 
 def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return applies_backward(target, subject) if subject.info.supports_forward_ad else []
 
 
 def _ignore(actual: Any, expected: Any, **options: Any) -> None:
-    """Compare nothing: on the CPU, it only matters whether the checker passes."""
+    """Compare nothing. On the CPU, only the errors that the checker itself raises matter."""
 
 
 def _check_formula(
@@ -78,8 +78,8 @@ def _check_formula(
 
         outcome = attempt(functools.partial(_call_quietly, run, subject.info, copy, equal))
         if outcome.error is not None and "could not run '" in str(outcome.error).lower():
-            # A missing kernel is reported as an error, because it does not show that the derivative has a
-            # wrong composition.
+            # A missing kernel does not show that the derivative is composed incorrectly. Record the error as
+            # for any call that raises.
             trial.compared(1)
             report_error(target, trial, outcome.error, label=label, sample=sample.index)
         else:

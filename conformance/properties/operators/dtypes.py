@@ -33,7 +33,7 @@ ALL: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in _NAMES.spl
 
 @functools.lru_cache(maxsize=8)
 def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
-    """Return the first sample for each dtype, and whether the CPU has a result for it.
+    """Return, by dtype, the pair (first sample, whether the CPU has a result for this sample).
 
     Dtypes in which samples cannot be made are omitted.
     """
@@ -55,7 +55,7 @@ def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the dtype word ``any``: the property has one result for all dtypes of an operator."""
     return [ANY_DTYPE]
 
 
@@ -87,7 +87,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
-        # A lazy device may be unable to compute a result of the last dtype. It must not be kept alive.
+        # A lazy device may be unable to compute the result of the previous dtype, so release that result
+        # before the next call.
         copy = outcome = None
         copy = copy_in(target, recorder, sample)
         if copy is None:
@@ -116,7 +117,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _compare_values(
     target: Target, recorder: Recorder, subject: Subject, dtype: torch.dtype, sample: Sample, value: object
 ) -> None:
-    """Compare the device's result in a dtype that the CPU does not support with a reference from float64."""
+    """Compare the device's result, in a dtype that the CPU lacks, with a reference computed in float64."""
     reference = reference_through_float64(Call(subject, dtype, sample))
     if reference.ok:
         label = f"the result in {dtype_name(dtype)}"

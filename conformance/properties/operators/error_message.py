@@ -18,7 +18,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the dtype word ``any`` if torch's database has usable error inputs for the operator."""
     return [ANY_DTYPE] if _error_inputs.error_input_count(subject.name) else []
 
 

@@ -18,7 +18,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the dtype word ``any`` if torch's database has usable error inputs for the operator."""
     return [ANY_DTYPE] if _error_inputs.error_input_count(subject.name) else []
 
 
@@ -35,7 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Call the operator on each error input and compare the type of the error."""
+    """Call the operator on each error input and compare the error's type with the database's type."""
     for index, arguments, item, outcome in _error_inputs.error_input_outcomes(target, subject, recorder):
         expected_type = item.error_type
         if outcome.error is None:

@@ -21,12 +21,12 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 24
-#: Distances between the bounds of an operator's domain and the numbers outside the domain that are tried.
+#: Distances from the bounds of an operator's domain at which numbers outside the domain are tried.
 _DISTANCES = (1e-5, 1e-3, 0.1, 1.0, 2.0, 10.0, 20.0, 50.0, 100.0)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     info = subject.info
     if not (
         torch_testing_internals.is_elementwise_unary(info)
@@ -58,7 +58,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator and compare its results with the reference.
 
-    The inputs are those of the database's ``reference_inputs``, and inputs outside of the operator's domain.
+    The inputs are the ``reference_inputs`` of torch's database, and numbers outside of the operator's domain.
     """
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)

@@ -32,7 +32,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
 
 
@@ -87,7 +87,7 @@ def depends_on_values(error: Exception) -> bool:
 
 
 def predict_with_fake_tensors(op: Callable[..., Any], sample: Sample) -> tuple[Sample, Any]:
-    """Return a sample of fake tensors, and the result of the operator for it."""
+    """Return the sample with fake tensors, and the operator's result for these tensors."""
     mode = torch_testing_internals.fake_tensor_mode()
 
     def leaf(value: Any) -> Any:
@@ -109,7 +109,7 @@ def _compare_metadata_and_aliasing(
     for output_index, (actual_output, predicted_output) in enumerate(
         zip(trees.leaves(actual), trees.leaves(predicted_result), strict=False)
     ):
-        label = f"output {output_index}, compared with its fake,"
+        label = f"output {output_index}, compared with its fake tensor,"
         if not isinstance(predicted_output, torch.Tensor) or not isinstance(actual_output, torch.Tensor):
             recorder.compared(1)
             continue
@@ -126,12 +126,12 @@ def _compare_metadata_and_aliasing(
         if predicted_output.layout is torch.strided:
             aliased = _aliased_arguments(real, actual_output)
             predicted = _aliased_arguments(fake, predicted_output)
-            message = f"{label} aliases inputs {aliased}, but the fake aliases {predicted}."
+            message = f"{label} aliases inputs {aliased}, but the fake tensor aliases {predicted}."
             fact(recorder, aliased == predicted, Kind.ALIASING, message, sample=index)
 
 
 def _aliased_arguments(sample: Sample, tensor: torch.Tensor) -> list[int]:
-    """Return the indices of the arguments with which a tensor shares memory."""
+    """Return the indices of the sample's tensors with which a tensor shares memory."""
     storage = tensor.untyped_storage()._cdata
     return [
         index

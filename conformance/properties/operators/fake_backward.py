@@ -30,7 +30,7 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float32",))
 
 
@@ -85,7 +85,7 @@ def _compare_predictions(recorder: Recorder, real: list[list[Any]], fake: CallOu
             if actual_tensor is None or predicted_tensor is None:
                 recorder.compared(1)
                 continue
-            label = f"{kind} {tensor_index}, compared with its fake,"
+            label = f"{kind} {tensor_index}, compared with its fake tensor,"
             compare_metadata(
                 recorder,
                 actual_tensor,

@@ -24,7 +24,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not callable(subject.info.inplace_variant):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
@@ -52,7 +52,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         fits = isinstance(reference.outputs, torch.Tensor) and reference.outputs.dtype == sample.input.dtype
         if not fits or reference.outputs.shape != sample.input.shape:
-            recorder.compared(1)  # another property checks results that do not fit into the input
+            recorder.compared(1)  # the property variants checks results that do not fit into the input
             continue
         copy, second_copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if copy is None or second_copy is None:
@@ -74,11 +74,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         fake, fake_result = predicted.value
         fake_input = fake.input
         same = fake_result is fake_input
-        message = "the in-place form of a fake tensor returns another tensor."
+        message = "the in-place form of a fake tensor does not return its input."
         fact(recorder, same, Kind.ALIASING, message, sample=sample.index)
-        message = "the in-place form returns another tensor, but the fake one returns itself."
+        message = "the in-place form does not return its input, but with a fake tensor it does."
         fact(recorder, outcome.value is copy.input, Kind.ALIASING, message, sample=sample.index)
-        label = "the input after the in-place form, compared with its fake,"
+        label = "the input after the in-place form, compared with its fake tensor,"
         compare_metadata(
             recorder,
             copy.input,

@@ -37,12 +37,12 @@ LIMIT_IN_PLACE = 2
 #: The largest allowed relative difference between the forward and the backward formula for one Jacobian.
 #: Correct formulas differ only by float64 rounding; a wrong formula is off by percents.
 PAIRING = 1e-5
-#: Operators with an undefined Jacobian: several positions or indices write to one element.
+#: Operators without a defined Jacobian, because several positions write to one element of the result.
 _NO_JACOBIAN = frozenset({"as_strided_scatter"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not subject.info.supports_forward_ad:
         return []
     if not has_fixed_derivative(subject) or subject.name in WRITES_TWICE:
@@ -51,9 +51,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
-    """Return the tangents of the outputs.
+    """Return the tangents of the outputs, for random tangents of the inputs.
 
-    The tangents of the inputs are noise that depends only on the index of the input.
+    The tangent of an input depends only on the index of the input, so it is the same on every device.
     """
     positions = {id(tensor): position for position, tensor in enumerate(_gradients.inputs_of(sample))}
     with warnings.catch_warnings(), forward_ad.dual_level():
@@ -86,8 +86,8 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     "forward-ad",
     subject_kind="operator",
     statement=(
-        "Forward-mode tangents equal the CPU's, also for the in-place form, and their products with "
-        "cotangents equal the products of the backward."
+        "Forward-mode tangents equal the CPU's tangents, also for the in-place form. The product of tangents "
+        "and cotangents equals the product that the backward gives."
     ),
     documentation="autograd.html",
     level="training",
@@ -96,8 +96,8 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the forward-mode tangents of each sample with the CPU's tangents, and the CPU's tangents with
-    its backward.
+    """Compare the device's forward-mode tangents with the CPU's tangents, and the CPU's tangents with the
+    CPU's backward.
     """
     info, tested = pristine_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
@@ -125,7 +125,7 @@ def _compare_tangents(
     op: _gradients.Operator,
     label: str,
 ) -> list[torch.Tensor] | None:
-    """Compare the device's tangents with the CPU's, and return the CPU's tangents.
+    """Compare the tangents of the device and of the CPU, and return the CPU's tangents.
 
     The result is None if the device or the CPU has no tangents, or if the device and the CPU have different
     numbers of tangents.
@@ -173,9 +173,9 @@ def _compare_tangents(
 def _check_pairing(
     recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]
 ) -> None:
-    """Check on the CPU that <cotangent, J v> equals <J^T cotangent, v>.
+    """Check on the CPU that forward mode and backward agree: <cotangent, J v> equals <J^T cotangent, v>.
 
-    Forward and backward have separate formulas for the Jacobian J.
+    Forward mode and the backward have separate formulas for the Jacobian J.
     """
     outcome = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
     if not outcome.ok or len(outcome.value.outputs) != len(tangents):

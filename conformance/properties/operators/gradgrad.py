@@ -1,4 +1,4 @@
-"""Property: second derivatives in double precision equal the CPU's."""
+"""Property: second derivatives in double precision equal the CPU's second derivatives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMIT_IN_PLACE = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float64", "complex128"))
 
 
@@ -35,7 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "gradgrad",
     subject_kind="operator",
     statement=(
-        "Gradients of gradients equal the CPU's, also for the in-place form. A gradient that is constant on "
+        "Second derivatives are as on the CPU, also for the in-place form. A gradient that is constant on "
         "the CPU is constant on the device. Second derivatives that torch does not have raise an error."
     ),
     documentation="notes/gradcheck.html",
@@ -45,7 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the second derivatives of each sample, also of the in-place form, with the CPU's."""
+    """Compare the second derivatives of the device and of the CPU for each sample, also of in-place forms."""
     info, tested = pristine_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         _check_second_derivatives(
@@ -73,7 +73,7 @@ def _check_second_derivatives(
     info = pristine_info(subject)
 
     def second_derivatives(entry: Any, form: _gradients.Operator, call_sample: Sample) -> Any:
-        with sdpa_kernel(SDPBackend.MATH):  # only this kernel has second derivatives on every device
+        with sdpa_kernel(SDPBackend.MATH):  # only the math kernel has second derivatives on every device
             return _gradients.second_derivatives(entry, form, call_sample)
 
     reference = _gradients.outcome_on_cpu(
@@ -82,7 +82,7 @@ def _check_second_derivatives(
     call = functools.partial(second_derivatives, subject.info, op, copy)
     if _is_missing(reference):
         outcome = attempt_on(target, call)
-        message = f"{label} raises no error, although torch does not have it for the operator."
+        message = f"{label} raises no error, although torch has no formula for this derivative."
         fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)
         return
     actual = _gradients.value_on_target(
@@ -106,8 +106,8 @@ def _check_second_derivatives(
         if compare(trial):
             recorder.merge(trial)
             return
-        # Some second derivatives move by thousands of roundings if an input moves by one rounding. Repeat the
-        # comparison with their sensitivity.
+        # Some second derivatives move by thousands of roundings if an input moves by one rounding. Therefore
+        # repeat the comparison, with the sensitivity added to the tolerance.
         step = unit_of(dtype_under_test(recorder)) / 2
 
         def derivative_at_moved_inputs(seed: int) -> _gradients.Derivative | None:
@@ -124,5 +124,5 @@ def _check_second_derivatives(
 
 
 def _is_missing(outcome: CallOutcome) -> bool:
-    """Return whether torch has no formula for a derivative."""
+    """Return whether an outcome is torch's error for a derivative that has no formula."""
     return outcome.error is not None and "is not implemented" in str(outcome.error)

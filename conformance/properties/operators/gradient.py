@@ -1,4 +1,4 @@
-"""Property: first derivatives in double precision equal the CPU's and a numerical derivative."""
+"""Property: in double precision, gradients equal the CPU's gradients and a numerical derivative."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LIMIT = 6
 #: of central differences with a step of 1e-6 is far smaller; a wrong formula is off by percents.
 NUMERICAL = 1e-4
 
-#: Operators whose samples in torch's database have no derivative along a random direction, with the reason.
+#: Operators whose samples in torch's database have no derivative along a random direction. The values are
+#: the reasons.
 _NO_DIRECTION = {
     "as_strided_scatter": "several positions write to one element",
     "nn.functional.max_unpool1d": "several indices name one element",
@@ -33,7 +34,7 @@ _NO_DIRECTION = {
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float64", "complex128"))
 
 
@@ -41,7 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "gradient",
     subject_kind="operator",
     statement=(
-        "Gradients equal the CPU's, and the CPU's equal the numerical derivative along a random direction. "
+        "Gradients equal the CPU's gradients, which agree with the numerical derivative in one direction. "
         "The backward changes neither arguments nor results nor incoming gradients."
     ),
     documentation="autograd.html",
@@ -51,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the gradients of each sample with the CPU's and, on the CPU, with a numerical derivative."""
+    """Compare the device's gradients with the CPU's, and the CPU's gradients with numerical derivatives."""
     info, tested = pristine_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)

@@ -36,7 +36,7 @@ _ALONE = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in WRITES_TWICE or subject.name == "as_strided_scatter":
         return []  # several positions write to one element
     return differentiable_dtypes(target, subject, ("float64", "float32", "complex64"))[:1]
@@ -44,12 +44,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 @dataclasses.dataclass(frozen=True)
 class GradientRequest:
-    """A request for gradients, such as for one input, from one result, or from strided gradients."""
+    """One way to request gradients, such as for one input, from one result, or from strided cotangents."""
 
     description: str
     input: int | None = None
     result: int | None = None
-    #: The cotangents: ``dense`` or ``strided`` noise, or ones that are dense (``ones``) or ``expanded``.
+    #: The cotangents: random values (``dense`` or ``strided``), or tensors of ones (``ones`` if dense, or
+    #: ``expanded``).
     layout: str = "dense"
     #: Only if ``result`` is set: True passes gradients of zeros for the other results, False passes no
     #: gradients for the other results.
@@ -66,7 +67,7 @@ class GradientRequest:
     ),
     documentation="notes/autograd.html",
     basis="consistency",
-    ground="Gradients must not depend on which are requested, on order, retained graphs or layouts",
+    ground="A gradient must not depend on other requested gradients or on the layout of incoming gradients",
     level="training",
     applies=applies,
     capabilities=("autograd",),
@@ -101,7 +102,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder, sample, functools.partial(_indices_of_results_with_graph, info, to_host(sample))
         )
         if not results.ok or not results.value:
-            recorder.compared(1)  # the CPU has no derivative either
+            recorder.compared(1)  # the CPU has no derivative, so there is nothing to compare
             continue
         size = max(map(_gradients.largest_magnitude, _gradients.inputs_of(sample)), default=0.0)
         for request, equivalent in _requests(len(_gradients.inputs_of(sample)), results.value):
@@ -168,7 +169,7 @@ def _compare_request(
     gradients_on_cpu: Callable[[GradientRequest], Gradients | None],
     size: float,
 ) -> None:
-    """Compare the device's gradients with the expected ones, with the CPU as a control.
+    """Compare the device's gradients with the expected gradients, with the CPU as a control.
 
     ``expected`` is the pair (gradients of the CPU, gradients that the device must return).
     """
@@ -186,7 +187,7 @@ def _compare_request(
             )
         if cpu_actual is None or cpu_trial.failed:
             recorder.compared(1)
-            recorder.note(f"not checked, {request.description}: the CPU fails the same check")
+            recorder.note(f"gradient {request.description} not checked: the CPU fails the same check")
             return
     recorder.merge(trial)
 
@@ -214,10 +215,10 @@ def _compare_requested_gradients(
 
 
 def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientRequest, GradientRequest]]:
-    """Yield pairs of equivalent requests.
+    """Yield pairs of requests whose gradients must be equal up to a factor.
 
-    The gradients of the first request must be the gradients of the second request, multiplied by the number
-    of calls of the first request.
+    The gradients of the first request must equal the gradients of the second request, multiplied by the
+    number of calls of the first request.
     """
     all_inputs = GradientRequest("of all inputs")
     yield GradientRequest("from strided gradients", layout="strided"), all_inputs
@@ -239,9 +240,7 @@ def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientReq
 
 
 def _floating_results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
-    """Return the floating and complex results, also results that do not depend on an input that requires
-    grad.
-    """
+    """Return the floating and complex results, with or without an autograd graph."""
     result = torch_testing_internals.gradcheck_wrapper(info)(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
         result = sample.process(result)
@@ -253,7 +252,7 @@ def _floating_results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
 
 
 def _indices_of_results_with_graph(info: Any, sample: Sample) -> list[int]:
-    """Return the indices of the results that have a graph."""
+    """Return the indices of the floating and complex results that have an autograd graph."""
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         return [index for index, t in enumerate(_floating_results(info, info.op, sample)) if t.requires_grad]

@@ -17,14 +17,14 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: ``LIMIT`` is the number of samples to capture. ``TRIED`` is the number of samples that are tried for this,
+#: ``LIMIT`` is the number of samples to capture. ``TRIED`` is the maximum number of attempted samples,
 #: because some samples need the host and cannot be captured.
 LIMIT = 2
 TRIED = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return (
         differentiable_dtypes(target, subject, ("float32", "complex64"))
         if _captured_calls.can_graph(target, subject)
@@ -120,7 +120,8 @@ def _replay_and_compare(
         return
     computed_gradients = [gradient for gradient in gradients if gradient is not None]
     gradients_overwritten = replays.overwrite_results(copy, computed_gradients, cotangents)
-    # If a gradient is the cotangent itself, only the results of the forward pass prove that the graph ran.
+    # A gradient that is the cotangent itself cannot be overwritten. Then only the results of the forward pass
+    # prove that the graph ran.
     overwritten_outputs = [
         (t, on_host(t).clone()) for t in outputs if replays.overwrite_results(copy, t, cotangents)
     ]

@@ -21,7 +21,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not callable(subject.info.inplace_variant):
         return []
     if not _captured_calls.can_graph(target, subject) or _compiled_calls.is_seeded(subject):

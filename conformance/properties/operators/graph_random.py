@@ -27,7 +27,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not _captured_calls.can_graph(target, subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:

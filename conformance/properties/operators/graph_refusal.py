@@ -1,4 +1,4 @@
-"""Property: calls that cannot be captured are refused and not captured incorrectly."""
+"""Property: the device refuses calls that it cannot capture, instead of capturing them incorrectly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not target.has_graphs:
         return []
     if not _captured_calls.needs_host(subject) and not _captured_calls.sometimes_needs_host(subject):
@@ -39,8 +39,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "graph_refusal",
     subject_kind="operator",
     statement=(
-        "A call for which the host needs a value raises a clean error when it is captured, and the device "
-        "can capture other calls afterwards; or its graph follows new data."
+        "Capture of a call for which the host needs a value either raises a clean error, after which the "
+        "device can capture other calls, or gives a graph that follows new data."
     ),
     documentation="notes/cuda.html",
     basis="parity",
@@ -53,8 +53,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Capture calls that need the host. Check that each capture is refused cleanly, or that its replay
-    follows other data.
+    """Capture calls that need the host. Check that each capture is refused cleanly, or that its replay gives
+    the results for other data.
     """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
@@ -70,7 +70,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if warm is None or copy is None or not run_operator(target, op, warm).ok:
-            continue  # mode eager checks whether the call must work
+            continue  # the properties of mode eager check that the call itself works
         outcome = attempt(
             _captured_calls.without_warnings(lambda copy=copy: capture_call(target, lambda: copy.call(op)))  # type: ignore[misc]
         )
@@ -87,8 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_accepted_capture(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, copy: Sample, graph: object
 ) -> bool:
-    """Replay a capture that the device did not refuse, on other data. The other data may change the shapes of
-    the results.
+    """Replay a captured graph on other data, which may change the shapes of results, and check the results.
 
     Return False if no other data can be made, so that nothing was checked.
     """

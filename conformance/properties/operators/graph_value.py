@@ -16,7 +16,7 @@ LIMIT = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return dtypes_of(target, subject) if _captured_calls.can_graph(target, subject) else []
 
 

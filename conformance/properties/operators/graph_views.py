@@ -29,11 +29,11 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not _captured_calls.can_graph(target, subject) or subject.name in DEFINED_BY_MEMORY:
         return []
     if _compiled_calls.is_seeded(subject):
-        return []  # some seeded operators write to their input, which this property forbids
+        return []  # some random operators write to their input, which this property forbids
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
 
@@ -112,7 +112,7 @@ def as_function_of_sample(op: Callable[..., Any]) -> Callable[[Sample], Any]:
 
 
 def _unused_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return, on the host, the bytes of a tensor's memory that do not belong to its elements."""
+    """Return the bytes of a tensor's memory that do not belong to its elements, as a CPU tensor."""
     rows = on_host(storage_as_bytes(tensor)).reshape(-1, tensor.itemsize)
     unused = torch.ones(rows.shape[0], dtype=torch.bool)
     unused.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(False)
@@ -122,9 +122,9 @@ def _unused_bytes(tensor: torch.Tensor) -> torch.Tensor:
 def _check_repeated_argument(
     target: Target, subject: Subject, recorder: Recorder, replays: _captured_calls.Replays
 ) -> int:
-    """Check a binary call with its first argument passed twice.
+    """Check a call with its first tensor passed as its first and its second argument.
 
-    Return 1 if a call could be tried, else 0.
+    Return the number of attempted captures: 1, or 0 if no suitable call exists.
     """
     for sample, _ in _captured_calls.capturable_samples(target, subject, recorder, 1):
         second = sample.args[0] if sample.args else None

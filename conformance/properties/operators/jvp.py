@@ -139,8 +139,8 @@ def _derivative_of_backward(function: transforms.Function, primals: transforms.T
             return [torch.zeros_like(primal) for primal in primals]
         weights = [weight.requires_grad_() for weight in noise]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
-        # The gradients of ``first`` are linear in their cotangents, the dummies. The gradients of these
-        # gradients with respect to the dummies, with the tangents as cotangents, are the derivative of the
+        # ``pulled``, the gradients of ``first``, is linear in its cotangents, the dummies. Its gradients with
+        # respect to the dummies, with the tangents as cotangents, are therefore the derivative of the
         # backward along the tangents.
         dummies = [torch.zeros_like(gradient).requires_grad_() for gradient in first]
         dependent_pairs = [pair for pair in zip(first, dummies, strict=True) if pair[0].requires_grad]

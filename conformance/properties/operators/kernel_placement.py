@@ -35,7 +35,7 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     If an overload runs a composite kernel of torch, the overloads that the kernel calls are recorded instead.
     For example, the functional overload of a structured operator calls the ``out=`` overload. A backend
-    without a kernel for the ``out=`` overload runs its fallback.
+    without a kernel for the ``out=`` overload runs the backend's fallback.
     """
 
     def __init__(self, device: str, key: str) -> None:
@@ -54,7 +54,7 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if composite is None:
             result = func(*arguments, **keywords)
             self.names.append(name)
-        elif name in self._open:  # a composite kernel that calls itself, directly or for one of its tensors
+        elif name in self._open:  # the composite kernel of the overload calls the overload itself
             result = func(*arguments, **keywords)
         else:
             self.composite = True
@@ -84,7 +84,7 @@ _ORDER = (
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name.startswith("sparse."):
         return []  # kernels of sparse layouts have other dispatch keys
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"))
@@ -94,8 +94,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "placement",
     subject_kind="operator",
     statement=(
-        "The placement of the operator is observed. It does not run on the CPU unless the target declares a "
-        "fallback."
+        "The placement of the operator is observed. The operator does not run on the CPU unless the target "
+        "declares a fallback."
     ),
     documentation="accelerator/operators.html",
     basis="consistency",
@@ -126,7 +126,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         placement = _placement_of(target, calls, counted, before is not None)
         placements.append(placement)
         message = (
-            f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the "
+            f"the operator ran on the CPU (fallbacks: {counted or 'in the dispatch table'}) although the "
             "target declares no fallback."
         )
         allowed = placement is not Placement.FALLBACK or (
@@ -144,8 +144,8 @@ def _placement_of(target: Target, calls: DispatchedCalls, counted: int, countabl
         return Placement.FALLBACK
     placements = {kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
     if countable:
-        # The target counts its fallbacks. If a call has no entry in the dispatch table and is not counted as
-        # a fallback, it ran in a catch-all kernel.
+        # The target counts its fallbacks. A call without an entry in the dispatch table that was not counted
+        # as a fallback ran in a kernel that the backend registers for all operators, so it is native.
         placements = {
             Placement.NATIVE if placement is Placement.FALLBACK else placement for placement in placements
         }

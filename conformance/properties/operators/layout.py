@@ -30,7 +30,7 @@ _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16", "float64")
 
 
 def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values, with every second element of the memory unused and filled with ones."""
+    """Return a copy in which every second element of the memory is unused and filled with one."""
     if tensor.numel() < 1 or tensor.dim() == 0:
         return tensor
     base = torch.ones((*tensor.shape, 2), dtype=tensor.dtype)
@@ -39,7 +39,7 @@ def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def with_reversed_strides(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values with the first dimension innermost in memory."""
+    """Return a copy whose first dimension is innermost in memory."""
     if tensor.dim() < 2 or tensor.numel() < 2:
         return tensor
     order = list(reversed(range(tensor.dim())))
@@ -47,7 +47,7 @@ def with_reversed_strides(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def with_offset(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values, contiguous, at an offset of three elements."""
+    """Return a contiguous copy at an offset of three elements."""
     if tensor.numel() < 1:
         return tensor
     base = torch.ones(tensor.numel() + 5, dtype=tensor.dtype)
@@ -63,7 +63,7 @@ LAYOUTS = {
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY:
         return []
     return first_dtypes(target, subject, _DTYPES, 2)
@@ -90,7 +90,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for label, change in LAYOUTS.items():
             derived = with_transformed_tensors(sample, change)
             if derived is None:
-                recorder.compared(1)  # no tensor could have another layout
+                recorder.compared(1)  # no tensor of the sample can have this layout
                 continue
             check_transformed_sample(target, subject, recorder, sample, derived, reference, label)
         _check_expanded(target, subject, recorder, sample)
@@ -106,7 +106,7 @@ _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 
 def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check the first input with one row expanded by a stride of zero.
+    """Check the operator with the first row of the first input expanded to all rows by a stride of zero.
 
     The reference is computed for contiguous memory with the same values.
     """
@@ -128,7 +128,7 @@ def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample
         return
     if target.is_cpu and subject.name in _UNDEFINED_ON_THE_CPU:
         recorder.note(
-            "expanded inputs are omitted: torch's CPU kernel reads beyond them (docs/torch-bugs.md)"
+            "expanded inputs are omitted: torch's CPU kernel reads beyond their memory (docs/torch-bugs.md)"
         )
         return
     expanded = sample.replace(input=first_input[:1].clone().expand(first_input.shape))
@@ -138,14 +138,13 @@ def _check_expanded(target: Target, subject: Subject, recorder: Recorder, sample
         check_transformed_sample(target, subject, recorder, sample, expanded, reference, "an expanded input")
 
 
-#: Shapes of tensors whose first slices are contiguous, although the strides of the slices do not follow from
-#: the shapes of the slices. No page sets the least number of dimensions that a device supports. Images and
-#: volumes have five.
+#: Shapes of larger tensors, whose first slices are checked. No page sets the least number of dimensions that
+#: a device supports, so the shapes have at most five dimensions, as batches of volumes have.
 _WHOLE = ((3, 20), (2, 2, 3, 1, 2))
 
 
 def _check_slices_of_one_row(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """Check slices whose first dimension has size 1. PyTorch allows any stride for a dimension of size 1."""
+    """Check slices whose first dimension has size 1: the stride of this dimension may have any value."""
     for whole in _WHOLE:
 
         def first_slice(tensor: torch.Tensor, whole: tuple[int, ...] = whole) -> torch.Tensor:
@@ -157,7 +156,7 @@ def _check_slices_of_one_row(target: Target, subject: Subject, recorder: Recorde
 
         sliced = with_transformed_tensors(sample, first_slice)
         if sliced is None:
-            recorder.compared(1)  # only numbers, which have no strides
+            recorder.compared(1)  # the sample has only numbers, which have no strides
             return
         host = to_host(sliced)
         dense = with_transformed_tensors(

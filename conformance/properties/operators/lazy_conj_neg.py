@@ -53,7 +53,7 @@ FORMS = {
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY:
         return []
     return dtypes_of(target, subject, ("complex64", "float32"))
@@ -77,7 +77,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for label, change in FORMS.items():
             derived = with_transformed_tensors(sample, change)
             if derived is None:
-                recorder.compared(1)  # no tensor could be lazy
+                recorder.compared(1)  # no tensor of the sample has a dtype with lazy conjugates or negatives
                 continue
             outputs = reference.outputs
             inplace = (

@@ -32,12 +32,12 @@ from conformance.target.target import Target
 LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16")
 
-#: Operators whose database entry declares out=, but not with one tensor per result.
+#: Operators that torch's database lists with out=, but whose out= is not one tensor per result.
 OTHER_CONTRACT = frozenset({"equal", "_batch_norm_with_update", "histogramdd", "sparse.sampled_addmm"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not has_out(subject):
         return []
     return first_dtypes(target, subject, _DTYPES, 3)
@@ -52,8 +52,8 @@ def has_out(subject: Subject) -> bool:
     "out",
     subject_kind="operator",
     statement=(
-        "The operator returns the out= tensor itself. An out= of zero elements is resized; any other is "
-        "written in place and keeps its strides."
+        "The operator returns the out= tensor itself. An out= of zero elements is resized; any other "
+        "out= is written in place and keeps its strides."
     ),
     documentation="notes/out.html",
     level="core",
@@ -73,7 +73,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def results_for_out(recorder: Recorder, sample: Sample, reference: Reference) -> list[torch.Tensor]:
-    """Return the results of a sample, one for each tensor of out=.
+    """Return the reference's results for a sample, one for each tensor of out=.
 
     The list is empty if the results are not strided tensors, or if the sample sets ``as_tuple``.
     """
@@ -82,7 +82,7 @@ def results_for_out(recorder: Recorder, sample: Sample, reference: Reference) ->
     parts = list(trees.leaves(reference.outputs))
     if parts and all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts):
         return parts
-    recorder.note(f"sample {sample.index} returns something other than strided tensors")
+    recorder.note(f"sample {sample.index} is omitted: its results are not all strided tensors")
     return []
 
 
@@ -97,10 +97,10 @@ def call_with_out(
     grad: bool = False,
     written: Collection[int] = (),
 ) -> CallOutcome | None:
-    """Call the operator with the tensors ``out`` as out= and return the outcome. ``outputs`` are the results
-    of the reference, which determine whether out= is one tensor or a tuple.
+    """Call the operator with the tensors ``out`` as out=, and return the outcome.
 
-    The result is None if the arguments could not be copied to the device.
+    ``outputs`` are the results of the reference. They determine whether out= is one tensor or a tuple. Return
+    None if the arguments cannot be copied to the device.
     """
     copy = copy_in(target, recorder, sample)
     if copy is None:
@@ -131,14 +131,14 @@ def _check_write(
         report_failed_call(target, recorder, sample, outcome, f"the operator with {label}")
         return False
     returned = list(trees.leaves(outcome.value))
-    if outcome.value is None:  # the schema declares no result
+    if outcome.value is None:  # an overload without a declared result returns None
         returned = out
     same = len(returned) == len(out) and all(a is b for a, b in zip(returned, out, strict=False))
     fact(
         recorder,
         same,
         Kind.ALIASING,
-        f"with {label} the operator returns another tensor.",
+        f"with {label} the operator does not return it.",
         sample=sample.index,
         basis=Basis.CONSISTENCY,  # the schema says that the result is out=
     )

@@ -23,7 +23,7 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The maximum number of samples that are searched for one with suitable results.
+#: The maximum number of samples among which a sample with suitable results is searched.
 LIMIT = 3
 _NUMBERS = ("float32", "complex64", "bfloat16", "float16", "float64")
 _ALL = (*_NUMBERS, "int64", "bool")

@@ -35,7 +35,7 @@ _NUMBERS = (True, 2, 1.5, 1 + 1j)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the dtype word ``any`` for elementwise operators, because each call mixes several dtypes."""
     info = subject.info
     elementwise = torch_testing_internals.is_elementwise_unary(
         info
@@ -86,7 +86,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_declared_dtype(recorder: Recorder, subject: Subject, sample: Sample, result: Any) -> None:
-    """Compare the dtype with the dtype that torch's database declares, independently of the CPU."""
+    """Compare the result's dtype with the dtype that torch's database declares, not with the CPU's result."""
     info = subject.info
     if not isinstance(result, torch.Tensor):
         return

@@ -35,7 +35,7 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name not in UNSEEDED_OPERATORS:
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bfloat16"), 2)
@@ -45,8 +45,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "random",
     subject_kind="operator",
     statement=(
-        "The same seed gives the same values and another seed gives other values, of the specified "
-        "distribution. On a device with a generator, the operator neither advances nor uses that of the host."
+        "The same seed gives the same values, and another seed gives other values. The values have the "
+        "specified distribution. On a device with a generator, the operator neither advances nor uses the "
+        "host's generator."
     ),
     documentation="notes/randomness.html",
     level="core",
@@ -62,7 +63,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int, spent: int = 0) -> Any:
-    """Return the values after the seed and ``spent`` draws from the host's generator.
+    """Seed, draw ``spent`` numbers from the host's generator, and return the results of the operator.
 
     The result is None if the call fails.
     """
@@ -98,7 +99,7 @@ def _check_reproducible(target: Target, subject: Subject, recorder: Recorder) ->
         repeated = _draw(target, recorder, op, sample, 11)
         if first is None or repeated is None:
             continue
-        message = "the same seed gives other values."
+        message = "the same seed gives different values."
         fact(recorder, _equal(first, repeated), Kind.STATE, message, sample=index)
         if target.is_cpu or not target.capable("generator"):
             continue

@@ -27,7 +27,7 @@ _SHAPE = (3, 4, 5)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not torch_testing_internals.is_reduction(subject.info):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "bfloat16"), 4)
@@ -58,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if reference.ok and outcome.ok:
             basis = (
                 Basis.PARITY
-                if sample.kwargs.get("dim") == ()  # torch does not say what the reduction of no dimension is
+                if sample.kwargs.get("dim") == ()  # no page says what dim=() means
                 else basis_of_values(subject.name, sample, reference.outputs)
             )
             with recorder.with_basis(basis):
@@ -93,12 +93,12 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
     for kwargs in arguments:
         yield Sample(index, _values(dtype, index), (), kwargs)
         index += 1
-    yield Sample(index, torch.ones(_SHAPE, dtype=dtype), (), {"dim": 0})  # all equal
-    yield Sample(index + 1, torch.ones((), dtype=dtype))  # no dimension
+    yield Sample(index, torch.ones(_SHAPE, dtype=dtype), (), {"dim": 0})  # all elements are equal
+    yield Sample(index + 1, torch.ones((), dtype=dtype))  # a tensor without dimensions
     signs = (
         torch.where(_values(dtype, 1).flatten().real > 0, 1, -1) if dtype != torch.bool else torch.ones(60)
     )
-    yield Sample(index + 2, signs.to(dtype).repeat(300))  # long, and exact in any order of summation
+    yield Sample(index + 2, signs.to(dtype).repeat(300))  # a long sum that is exact in any order
     yield Sample(index + 3, signs.to(dtype).repeat(35).view(42, 50), (), {"dim": 1})
     index += 4
     if dtype.is_floating_point:
@@ -116,7 +116,7 @@ def _check_shape(recorder: Recorder, sample: Sample, result: Any) -> None:
     listed = [d % sample.input.dim() for d in (dim if isinstance(dim, tuple) else (dim,))]
     dims = set(listed)
     if len(dims) < len(listed):
-        return  # a repeated dimension has no documented meaning unless torch rejects it
+        return  # no page says what a repeated dimension means
     keep = sample.kwargs.get("keepdim", False)
     expected_shape = [
         1 if d in dims else n for d, n in enumerate(sample.input.shape) if keep or d not in dims

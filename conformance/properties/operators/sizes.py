@@ -29,8 +29,8 @@ from conformance.target.target import Target
 
 _DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")
 
-#: Rows of distributions of sizes. Each dtype of an operator gets at least one row. Every form of the operator
-#: runs in the largest size of a dtype.
+#: Each row lists distributions of sizes, and each dtype of an operator gets at least one row. In the largest
+#: size of a dtype, every form of the operator runs.
 LADDER: tuple[tuple[SizeDistribution, ...], ...] = (
     (VECTOR, GROUP, SPLIT, GRID),
     (VECTOR, GROUP, SPLIT, GRID),
@@ -62,9 +62,9 @@ _OMITTED = frozenset(
 )
 _SLOW_LIMIT = 5000
 
-#: Operators that add to elements of the result in its dtype. An enlarged sample repeats its indices. In
-#: bfloat16 a sum of thousands of such additions stops at a part of its value (2,048 positive addends at 128
-#: instead of 644), so nothing can be demanded.
+#: Operators that add values to elements of the result, in the dtype of the result. An enlarged sample repeats
+#: its indices, so one element gets thousands of addends. In bfloat16 such a sum stops growing far below its
+#: value (2,048 positive addends: 128 instead of 644), so the property omits bfloat16.
 _ADDS_TO_ELEMENTS = frozenset(
     {"index_add", "index_put", "scatter_add", "scatter_reduce.sum", "scatter_reduce.mean"}
 )
@@ -76,7 +76,7 @@ _MAX_ENLARGEMENTS = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY | _OMITTED or subject.name.startswith(
         ("sparse.", "signal.windows.")
     ):
@@ -88,7 +88,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def sizes_of(operator: str, dtype_index: int, count: int) -> tuple[int, ...]:
-    """Return the sizes in which an operator is checked in one of its ``count`` dtypes.
+    """Return the numbers of elements with which an operator is checked in one of its ``count`` dtypes.
 
     The rows of ``LADDER`` are divided among the dtypes. The sizes depend on the operator's name and on the
     seed of the run.
@@ -147,8 +147,8 @@ class GrowingSample:
     def at(self, size: int) -> tuple[Sample, Reference] | None:
         """Return the sample enlarged to a size, with its reference.
 
-        The sample can be enlarged in several ways. The first one that the CPU accepts is used. The result is
-        None if the CPU accepts none of them.
+        The sample can be enlarged in several ways. The first enlarged sample that the CPU accepts is used.
+        The result is None if the CPU accepts none.
         """
         for enlargement in self._enlargements():
             sample = enlargement.enlarged_to(size)

@@ -21,7 +21,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return dtypes_of(target, subject)
 
 
@@ -29,7 +29,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "value",
     subject_kind="operator",
     statement=(
-        "Results have the nesting, shapes, dtypes and device of the reference, and its values within the "
+        "Results have the nesting, shapes, dtypes and device of the reference, and equal values within the "
         "tolerance. Arguments that the operator does not write do not change."
     ),
     documentation="torch.html",

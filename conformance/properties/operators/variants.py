@@ -44,9 +44,9 @@ _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 
 
 def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield (name, callable) of the forms of an entry: method, operator and aliases.
+    """Yield (name, callable) of the forms that an OpInfo lists: method, operator and aliases.
 
-    With ``inplace``, the in-place forms are yielded instead.
+    With ``inplace``, yield the in-place forms instead.
     """
     if inplace:
         named = [
@@ -64,7 +64,7 @@ def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     info = subject.info
     if not any(True for _ in forms(info, inplace=False)) and not any(True for _ in forms(info, inplace=True)):
         return []
@@ -98,7 +98,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             elif _outcome_on_cpu(subject, name, sample, inplace=False).ok:
                 report_failed_call(target, recorder, sample, outcome, f"the {name}")
             else:
-                recorder.compared(1)  # the CPU's form rejects the arguments as well
+                recorder.compared(1)  # the CPU rejects this form of the call too
         if target.capable("inplace"):
             for name, form in forms(info, inplace=True):
                 _check_in_place(target, subject, recorder, sample, reference, name, form)
@@ -137,7 +137,7 @@ def _check_in_place(
         and expected.shape == sample.input.shape
     )
     if not fits and not _outcome_on_cpu(subject, name, sample, inplace=True).ok:
-        recorder.compared(1)  # the result does not fit into the input, and the CPU rejects the call as well
+        recorder.compared(1)  # the result does not fit into the input, and the CPU rejects the call too
         return
     copy = copy_in(target, recorder, sample)
     if copy is None:
@@ -156,13 +156,13 @@ def _check_in_place(
         recorder,
         outcome.value is input_on_device,
         Kind.ALIASING,
-        f"the {name} returns another tensor.",
+        f"the {name} does not return its input.",
         sample=index,
     )
     if fits:
         message = f"the {name} has moved its input to other memory."
         fact(recorder, address_of(input_on_device) == before[0], Kind.ALIASING, message, sample=index)
-        message = f"the {name} has not raised the version counter of its input."
+        message = f"the {name} has not increased the version counter of its input."
         written = (
             input_on_device._version > before[1]
             or not input_on_device.numel()
@@ -184,9 +184,9 @@ def _index_of_tensor(sample: Sample, tensor: torch.Tensor) -> int:
 
 
 def _may_write_nothing(operator: str) -> bool:
-    """Return whether the in-place operator may leave its input unwritten.
+    """Return whether the in-place form of an operator may leave its input unwritten.
 
-    It may if it is an identity for some arguments.
+    Some operators return the unchanged input for some arguments, so no write is required.
     """
     return operator in ("resize_", "resize_as_", "squeeze", "conj_physical") or "dropout" in operator
 

@@ -62,7 +62,7 @@ def may_alias(name: str) -> bool:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     if not may_alias(subject.info.name):
         return []
     return first_dtypes(target, subject, ("float32", "complex64", "int64"), 2)
@@ -81,7 +81,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the aliasing and geometry of results with the CPU's, and write to a view."""
+    """Compare the aliasing and geometry of results with the CPU's results, and write to a view."""
     reference = pristine_info(subject)
     for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
@@ -103,8 +103,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _elements_overlap(tensor: torch.Tensor) -> bool:
-    """Return True if elements of a tensor share memory, as after ``expand``. The page of ``expand`` advises
-    to clone such a tensor before a write.
+    """Return True if elements of a tensor share memory, as after ``expand``.
+
+    The page of ``expand`` says to clone such a tensor before a write.
     """
     return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
 
@@ -118,7 +119,7 @@ def _compare_aliasing_and_geometry(
     expected: Any,
     actual: Any,
 ) -> None:
-    """Compare which results share memory with the input, their geometry, and the effect of a write to one.
+    """Compare aliasing with the input and geometry of each result, and the effect of a write to one view.
 
     If the device's tensors have no storage, only the write shows whether memory is shared.
     """
@@ -177,13 +178,13 @@ def _compare_after_write(
     before = copy.input._version
     with torch.no_grad():
         if not attempt(lambda: expected_output.fill_(1)).ok:
-            return  # overlapping memory
+            return  # elements of the view share memory, so the CPU cannot write it
         written = attempt(lambda: actual_output.fill_(1))
     if not written.ok:
         assert written.error is not None
         report_error(target, recorder, written.error, label="writing to a view", sample=index)
         return
-    message = "writing to a view has not raised the version counter of its base."
+    message = "writing to a view has not increased the version counter of its base."
     fact(recorder, copy.input._version > before, Kind.STATE, message, sample=index)
     compare_exact(
         recorder, copy.input, on_host(host.input), label="the base after writing to its view", sample=index

@@ -86,7 +86,7 @@ def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def one_by_one(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """Return the results of a transform for each element of a batch, in separate calls."""
+    """Return the results of separate calls of a transform, one for each element of a batch."""
     batch = transforms.batch_of(primals)
     return transforms.stack_rows(
         [transform(function, transforms.row_of_batch(batch, row)) for row in range(transforms.BATCH)]
@@ -100,7 +100,7 @@ def vmapped(transform: Transform, function: transforms.Function, primals: transf
 
 
 def vmapped_function(function: transforms.Function) -> transforms.Function:
-    """Return ``vmap`` of a function, as a function that can be transformed."""
+    """Return the function that computes ``vmap`` of a function, so that it can be transformed further."""
     return torch.vmap(function, randomness="same")
 
 
@@ -155,8 +155,8 @@ def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     compare_transforms(target, subject, recorder, reference, tested, "vjp of vmap")
 
 
-#: Operators that the database declares twice differentiable, although torch raises an error for the second
-#: derivative.
+#: Operators that torch's database declares twice differentiable, although torch raises an error for their
+#: second derivative.
 _ONLY_ONCE = frozenset({"nn.functional.ctc_loss"})
 
 

@@ -1,4 +1,4 @@
-"""Property: first derivatives in working precision are close to the CPU's in float64."""
+"""Property: first derivatives in float32, bfloat16 and complex64 are close to the CPU's in float64."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ LIMIT = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float32", "complex64", "bfloat16"))
 
 
 @register(
     "backward-cpu",
     subject_kind="operator",
-    statement="Gradients in working precision equal the CPU's in float64 within the backward tolerance.",
+    statement="Gradients in float32, bfloat16 and complex64 equal the CPU's gradients in double precision "
+    "within the backward tolerance.",
     documentation="notes/autograd.html",
     level="training",
     applies=applies,
@@ -32,7 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare the gradients of each sample with the CPU's in float64."""
+    """Compare the gradients of each sample with the CPU's gradients in float64."""
     info = subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)

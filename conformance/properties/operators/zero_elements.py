@@ -26,7 +26,7 @@ _SHAPES = ((0,), (2, 0, 3), (0, 4))
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the operator."""
     info = subject.info
     elementwise_or_reduction = (
         torch_testing_internals.is_elementwise_unary(info)
@@ -42,7 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "zero-elements",
     subject_kind="operator",
     statement=(
-        "Inputs of zero elements give the same shape, dtype and value as on the CPU, or its type of error."
+        "Inputs of zero elements give the same shape, dtype and value as on the CPU, or the same error type."
     ),
     documentation="torch.html",
     level="core",
@@ -52,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Call the operator on tensors of zero elements and compare results or errors with the CPU's."""
+    """Call the operator on tensors of zero elements and compare results or errors with the CPU."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject, dtype):
         if not declares_call(target, recorder, sample):

@@ -67,8 +67,9 @@ def dtypes_of_dense_optimizer(target: Target, subject: Subject) -> list[str]:
 def options_by_implementation(
     target: Target, subject: Subject, sample: OptimizerSample
 ) -> dict[str, dict[str, Any]]:
-    """Return the options that select each implementation (for-loop, foreach, fused) that the optimizer has
-    and the target declares.
+    """Return, by name, the options that select each implementation: for-loop, default, foreach and fused.
+
+    Implementations that the optimizer does not have or the target does not declare are omitted.
     """
     info = subject.info
     for_loop = {key: value for key, value in for_loop_options(sample).items() if key != "capturable"}
@@ -110,7 +111,7 @@ def chosen_samples(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> list[OptimizerSample]:
-    """Return the first samples for which ``such_that`` returns True, and record their number."""
+    """Return the samples to check, for which ``such_that`` returns True, and record their number."""
     capturable = target.capable("capturable_optimizers")
     samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
     fitting = [sample for sample in samples if such_that(sample)]
@@ -129,9 +130,7 @@ def samples_with_references(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> Iterator[tuple[OptimizerSample, OptimizerReference]]:
-    """Yield the samples to check, each with its reference. A sample without a reference is recorded as a
-    note.
-    """
+    """Yield the samples to check, each with its reference. Record a note for a sample without a reference."""
     for sample in chosen_samples(target, subject, recorder, own_limit, such_that=such_that):
         reference = cached_optimizer_reference(subject, sample, procedure)
         if reference.error is None:
@@ -158,8 +157,9 @@ def run_procedure(
 def tolerance_of(
     subject: Subject, target: Target, dtype: torch.dtype, result_dtype: torch.dtype, elements: int
 ) -> Tolerance:
-    """Return the tolerance of one element after :data:`STEP_COUNT` steps, each of which may add the error of
-    one operator.
+    """Return the tolerance of one element after :data:`STEP_COUNT` steps.
+
+    Each step may add the error of one operator.
     """
     tolerance_rule = rule("optimizer" if subject.name in REDUCING_OPTIMIZERS else "addcmul", dtype)
     # Muon orthogonalises in bfloat16, independent of the parameters' dtype.
@@ -192,8 +192,9 @@ def compare_observation(
     *,
     label: str,
 ) -> bool:
-    """Compare the names, metadata and values of parameters and states with the reference. Return whether all
-    agree.
+    """Compare the names, metadata and values of parameters and states with the reference.
+
+    Return whether everything agrees.
     """
     expected_values = reference.outputs if reference.outputs is not None else reference.high_precision
     text = (
@@ -231,8 +232,8 @@ def compare_observation(
 def _computation_dtype(subject: Subject, sample: OptimizerSample) -> torch.dtype:
     """Return the coarsest dtype in which the optimizer computes.
 
-    This is the parameters' dtype. For float64 parameters it is float32 if step counts, learning rates or
-    factors are float32 tensors.
+    This is the dtype of the parameters. For float64 parameters, it is float32 if step counts, learning rates
+    or factors are float32 tensors.
     """
     coarse = sample.capturable or sample.tensor_lr or subject.name in _OWN_FACTORS
     return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
@@ -248,8 +249,8 @@ def tolerance_and_magnitude(
 ) -> tuple[Tolerance, torch.Tensor]:
     """Return the tolerance of one result, and a float64 tensor of additional magnitudes.
 
-    The additional magnitudes are added to the magnitudes of the expected values. They are the argument
-    ``sensitivity`` of ``compare_values``.
+    The additional magnitudes are the argument ``sensitivity`` of ``compare_values``, which adds them to the
+    magnitudes of the expected values.
     """
     bound = tolerance_of(
         subject, target, _computation_dtype(subject, sample), value.dtype, max(1, value.numel())

@@ -20,7 +20,7 @@ _STEP_COUNT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     if subject.info.only_supports_sparse_grads:
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
@@ -42,7 +42,7 @@ def _step_with_closure(problem: Problem, build: Build) -> Observation:
             ((parameter - goal).square() * weight).sum()
             for parameter, goal, weight in zip(problem.parameters, goals, weights, strict=True)
         ]
-        loss = torch.stack(parts).sum() + 1.0  # the constant 1 determines the size of rounding errors
+        loss = torch.stack(parts).sum() + 1.0  # with the constant 1, rounding errors are relative to 1
         torch.autograd.backward(loss)
         return loss
 
@@ -61,8 +61,8 @@ CLOSURE_STEPS = Procedure("closure", _step_with_closure)
 @register(
     "closure",
     subject_kind="optimizer",
-    statement="step(closure) returns the loss before the step, enables gradients in it, and "
-    "updates as on the CPU.",
+    statement="step(closure) returns the loss before the step, enables gradients in the closure, and "
+    "updates parameters as on the CPU.",
     documentation="optim.html",
     level="training",
     applies=applies,

@@ -29,7 +29,7 @@ _BETAS = (0.5, 0.75)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     if "differentiable" not in subject.info.supported_impls:
         return []
     return [
@@ -81,7 +81,7 @@ def _differentiable_procedure(subject: Subject) -> Procedure:
         # the step with respect to the gradient would then be a small difference of large terms.
         options["eps"] = _DAMPING
     if "betas" in inspect.signature(subject.info.optim_cls).parameters:
-        options["betas"] = _BETAS  # tensors compute 1 - beta ** step, which cancels if beta is near 1
+        options["betas"] = _BETAS  # in 1 - beta ** step, digits cancel if beta is near 1
     return Procedure(
         "differentiable", lambda problem, build: _gradients_through_steps(problem, build, steps, options)
     )

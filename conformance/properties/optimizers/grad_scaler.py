@@ -26,7 +26,7 @@ _SCALE = 2.0**10
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
@@ -62,7 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     if undeclared := undeclared_dtypes.undeclared_dtypes_of_call(target, scaled):
                         recorder.omit_for_dtypes(
                             undeclared
-                        )  # torch multiplies by the reciprocal of the scale, which it computes in float64
+                        )  # torch computes the reciprocal of the scale in float64
                         continue
                 if common.require_success(
                     target, recorder, outcome, f"{sample.describe()} ({label})", sample.index

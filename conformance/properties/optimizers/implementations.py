@@ -20,7 +20,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1] if subject.info.supported_impls else []
 
 
@@ -86,7 +86,7 @@ def _compare_with_for_loop(
     reference: Observation,
     reference_of_sample: OptimizerReference,
 ) -> None:
-    """Compare the parameters and states of an implementation with the for-loop's."""
+    """Compare the parameters and states of an implementation with the results of the for-loop."""
     names = f"{', '.join(actual)}, but the for-loop keeps {', '.join(reference)}"
     text = f"{sample.describe()} ({implementation}) keeps {names}."
     if not fact(recorder, set(actual) == set(reference), Kind.STATE, text, sample=sample.index):

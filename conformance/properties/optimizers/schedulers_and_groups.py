@@ -28,7 +28,7 @@ def has_no_learning_rate(sample: OptimizerSample) -> bool:
 
 
 def applies_tensor(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
     return [] if subject.name == "Adafactor" else common.only_first_dtype(target, subject)
@@ -46,7 +46,7 @@ STEPS_WITH_RATE = Procedure("given rate", _steps_with_rate)
 @register(
     "tensor-lr",
     subject_kind="optimizer",
-    statement="A learning rate in a tensor, on the CPU or the device, has the effect of the same number.",
+    statement="A learning rate in a tensor, on the CPU or the device, has the same effect as a number.",
     documentation="generated/torch.optim.Adam.html",
     level="full",
     applies=applies_tensor,
@@ -96,7 +96,7 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def applies_scheduler(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return [] if not subject.info.scheduler_inputs else common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
@@ -151,7 +151,7 @@ def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> Non
 
 
 def applies_groups(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1] if subject.info.supports_param_groups else []
 
 
@@ -202,7 +202,7 @@ def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
@@ -263,7 +263,7 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
                     recorder, parameter, sample.parameters[index], label=label, sample=sample.index
                 )
             moved = not torch.equal(parameters[0].detach().cpu(), sample.parameters[0])
-            fact(recorder, moved, Kind.VALUE, f"{description} does not move the parameter with a gradient.")
+            fact(recorder, moved, Kind.VALUE, f"{description} does not update the parameter with a gradient.")
             if fact(
                 recorder,
                 zeros is not None,

@@ -17,7 +17,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     if not (subject.info.supports_sparse or subject.info.only_supports_sparse_grads):
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]

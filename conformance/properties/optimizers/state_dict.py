@@ -25,7 +25,7 @@ _SAVED_AFTER = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
@@ -41,7 +41,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Save the run after two steps, load and continue it along each route, and compare with the reference."""
+    """Save a run after two steps, load and continue it on the same or another device, and compare with the
+    reference.
+    """
     device, host = target.torch_device, torch.device("cpu")
     routes = (
         ("device to device", device, device),

@@ -1,4 +1,4 @@
-"""Property ``steps``: several steps of every implementation agree with the for-loop on the CPU in float64."""
+"""Property ``steps``: the steps of each implementation agree with the CPU's for-loop in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)
 
 

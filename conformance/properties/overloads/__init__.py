@@ -1,1 +1,1 @@
-"""Properties of overloads: requirements on one kernel, in every call form of its overload."""
+"""Properties of overloads: requirements on single functions of ``torch.ops``, in each of their call forms."""

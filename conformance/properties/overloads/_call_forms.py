@@ -52,7 +52,7 @@ def forms_of(target: Target, reference: OverloadReference) -> Iterator[CallForm]
 
 
 def _out_can_be_allocated(overload: Overload, reference: OverloadReference) -> bool:
-    """Return whether each result can be allocated before the call: all of them are strided tensors."""
+    """Return whether each result can be allocated before the call: every result is a strided tensor."""
     parts = list(trees.leaves(reference.returned))
     if overload.out is None or len(parts) != len(overload.outs):
         return False
@@ -243,7 +243,7 @@ class _Attempt:
         check_unwritten_arguments(self.recorder, reference.sample, copy, self.written, label=self.label)
 
     def _check_new_memory(self, returned: Any, sample: Sample) -> None:
-        """Check that a result that the schema declares new shares no memory with an argument."""
+        """Check that results share no memory with arguments, unless the schema declares an alias."""
         returns = self.reference.overload.op._schema.returns
         if any(schema_return.alias_info is not None for schema_return in returns):
             return
@@ -274,7 +274,7 @@ class _Attempt:
                     self._record_fact(part is value, Kind.ALIASING, "returns another tensor than it wrote")
 
     def _in_written_layout(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the tensor in the layout of written memory."""
+        """Return the tensor in ``written_layout``, or unchanged if the tensor cannot have this layout."""
         embedded = None if self.written_layout is None else self.written_layout(tensor)
         if embedded is None:
             return tensor
@@ -292,14 +292,14 @@ class _Attempt:
 
 
 def in_structure_of(like: Any, parts: list[torch.Tensor]) -> Any:
-    """Return ``parts`` as the CPU returned its results in ``like``: a single tensor, a list or a tuple."""
+    """Return ``parts`` in the structure of ``like``: a single tensor, a list or a tuple."""
     if isinstance(like, torch.Tensor):
         return parts[0]
     return list(parts) if isinstance(like, list) else tuple(parts)
 
 
 def with_out_arguments(op: Any, sample: Sample, outs: dict[str, torch.Tensor]) -> Sample:
-    """Return the call with out= tensors by name, without the arguments that out= replaces."""
+    """Return the call with ``outs`` as its out= arguments, without the arguments that out= replaces."""
     names = {argument.name for argument in op._schema.arguments}
     kwargs = {key: value for key, value in sample.kwargs.items() if key not in TAKEN_FROM_OUT or key in names}
     return sample.replace(kwargs={**kwargs, **outs})
@@ -339,10 +339,10 @@ def _view_in_layout(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
 def _with_argument_layout(
     sample: Sample, argument_layout: ArgumentLayout | None, embedded_tensors: list[EmbeddedTensor]
 ) -> Sample | None:
-    """Return the call with one tensor in the layout of ``argument_layout``. Append the new tensor to
+    """Return the call with one tensor placed in ``argument_layout``, and append this tensor to
     ``embedded_tensors``.
 
-    The result is the call itself if ``argument_layout`` is None, and None if the tensor cannot have the
+    Return the call unchanged if ``argument_layout`` is None. Return None if the tensor cannot have the
     layout.
     """
     if argument_layout is None:

@@ -1,7 +1,7 @@
 """Calls of unchecked overloads with larger and with empty tensors.
 
-An unchecked overload reads memory by its arguments without validating them. These calls therefore come from
-operators that call the overload, or from repeated or removed rows.
+An unchecked overload reads memory by its arguments without validating them. Arbitrary arguments are
+therefore not safe: operators make these calls, or the rows of a recorded call are repeated or removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conformance.subjects.torch_databases import Subject
 #: ``_MAX_ELEMENTS`` is the maximum number of elements of a tensor in the calls that these samples make.
 _SAMPLES_PER_OPERATOR = 4
 _MAX_ELEMENTS = 1 << 20
-#: The distributions of the numbers of elements of the larger calls.
+#: The distributions from which the numbers of elements of the larger calls are drawn.
 _SIZE_DISTRIBUTIONS = (GROUP, GRID)
 #: A larger call is made only if the calling thread computed the previous call within this number of seconds.
 _MAX_SECONDS = 0.1
@@ -42,7 +42,7 @@ SLOW = frozenset(
 #: Overloads without empty calls, because torch's own kernels crash on empty tensors: they divide by a size of
 #: zero or read beyond the memory of a tensor.
 _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
-#: Unchecked overloads that treat each row of the first dimension alike.
+#: Unchecked overloads that compute each row of the first dimension in the same way.
 _ROWWISE = re.compile(
     r"(adaptive_(max_pool[23]d|avg_pool3d)_backward|max_pool3d_with_indices_backward|_upsample_bicubic2d_aa"
     r"|glu(_backward)?_jvp|_(standard_gamma|dirichlet)_grad|_masked_softmax(_backward)?|_fake_quantize_per_tensor\w*)$"
@@ -52,8 +52,9 @@ _ROWWISE = re.compile(
 def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
     """Return larger and empty calls of an unchecked overload.
 
-    The set contains the handmade empty calls, the calls that operators make for their own larger and empty
-    samples, and, for overloads that treat each row alike, recorded calls with more rows and with no row.
+    The set contains the handmade empty calls, and the calls that operators make for enlarged and emptied
+    samples. If the overload computes each row alike, the set also contains recorded calls with more rows and
+    with no rows.
     """
     return recorded_calls.cached_calls(
         subject, ("callers", dtype), lambda: list(_generate_calls(subject, dtype))
@@ -93,9 +94,9 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
 
 
 def _with_other_row_counts(recorded: SampleSet, sizes: Sequence[int]) -> Iterator[Sample]:
-    """Yield the first recorded call without rows, then with enough repeated rows to reach each of the sizes.
+    """Yield the first recorded call without rows, then with rows repeated until each size is reached.
 
-    The size of a call is the number of elements of its first tensor.
+    A size is a number of elements of the first tensor of the call.
     """
     if not recorded.available:
         return

@@ -19,15 +19,15 @@ from conformance.samples.handmade_calls.calls import Maker
 from conformance.samples.operators import dtype_name
 from conformance.samples.sizes import ANY, GROUP, SPLIT, draw_sizes
 
-#: A sum has this number of products at most, because the CPU computes the reference in a wide dtype.
+#: The maximum number of products in a sum.
 _LONGEST = 10_000
 
-#: The arguments by which the two summands are multiplied.
+#: Arguments that multiply the two summands of operators such as ``addmm``.
 _FACTORS = frozenset({"alpha", "beta"})
-#: The length of the sums in a large batch.
+#: The number of products in each sum of a large batch.
 _SHORT = 3
-#: A sum of whole numbers has this number of addends at most. A larger sum exceeds float16, and the notes on
-#: numerical accuracy let a mean overflow with its sum.
+#: The maximum number of addends in a sum of whole numbers. A larger sum could overflow float16. By the notes
+#: on numerical accuracy, a mean may overflow too if its sum does.
 _MOST_ADDENDS = 100_000
 #: Overloads that add up the elements of their first tensor.
 _SUMS = frozenset({"sum", "nansum", "mean"})
@@ -48,7 +48,7 @@ _SHAPES: Mapping[str, Sequence[str]] = {
 
 
 def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
-    """Yield references of the first call with sums of each length and with a large batch.
+    """Yield references of the first call, changed to sums of several lengths and to a large batch.
 
     The iterator is empty if the overload is not in the table of matrix products.
     """
@@ -67,10 +67,11 @@ def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadR
 
 
 def _agreements(dtype: torch.dtype, length: int) -> Sequence[Agreement]:
-    """Return the agreements with which products of this length are compared.
+    """Return the agreements with which matrix products with sums of this length are compared.
 
-    Long sums of nonzero integers overflow 8 bits. In a large batch of short sums, each sum is short, but
-    ``addbmm`` adds up the batch, so that 16 bits do not represent every partial sum.
+    Integer dtypes have no ``SUMS_OF_WHOLE_NUMBERS``, because long sums of nonzero integers overflow 8 bits.
+    Short sums belong to a large batch and have no ``EXACT_SUMS``: ``addbmm`` adds up the batch, so 16 bits
+    do not represent every partial sum.
     """
     agreements = [Agreement.TOLERANCE]
     if dtype.is_floating_point or dtype.is_complex:
@@ -79,7 +80,7 @@ def _agreements(dtype: torch.dtype, length: int) -> Sequence[Agreement]:
 
 
 def sums_of_whole_numbers(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
-    """Yield references of calls of a sum or mean with whole numbers from 0 as their values.
+    """Yield references of calls of a sum or mean whose arguments are small whole numbers.
 
     The iterator is empty if the overload is neither a sum nor a mean, or if its dtype is integral.
     """
@@ -118,13 +119,13 @@ def _with_sizes(
         else:
             new[id(tensor)] = _whole_numbers(make, shape)
     sample = with_mapped_tensors(reference.sample, lambda tensor: new[id(tensor)])
-    if agreement is not Agreement.TOLERANCE:  # a factor such as 0.6 would round each term
+    if agreement is not Agreement.TOLERANCE:  # with a factor such as 0.6, each term would be rounded
         sample = sample.replace(kwargs={**sample.kwargs, **dict.fromkeys(sample.kwargs.keys() & _FACTORS, 1)})
     return reference_of_modified_call(reference, sample, agreement)
 
 
 def _whole_numbers(make: Maker, shape: tuple[int, ...]) -> torch.Tensor:
-    """Return whole numbers from 0 to 3, or to 1 if a sum of larger numbers could exceed float16."""
+    """Return whole numbers from 0 to 3, or from 0 to 1 if a sum of larger numbers could overflow float16."""
     highest = 3 if math.prod(shape) <= 20_000 else 1
     values = make.values(*shape, low=0, high=highest + 0.99)
     if not make.dtype.is_complex:
@@ -134,9 +135,9 @@ def _whole_numbers(make: Maker, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def _mostly_zeros(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Return zeros, with ones along a dimension at both ends and on both sides of each power of two from 64.
+    """Return zeros, except for ones at both ends of a dimension and beside each power of two from 64.
 
-    Tiles end at powers of two. Sums of such tensors are small, so that a missing product changes the result.
+    The tiles of kernels end at powers of two. The sums are small, so each missing product changes a result.
     """
     length = values.shape[dimension]
     borders = [1 << exponent for exponent in range(6, length.bit_length())]

@@ -67,7 +67,7 @@ def with_elements_replaced(
 ) -> torch.Tensor:
     """Return a dense copy in which the elements at ``positions`` have new values.
 
-    Positions beyond the end are ignored.
+    Positions beyond the last element are ignored.
     """
     copy = tensor.detach().clone(memory_format=torch.contiguous_format)
     flat = copy.view(-1)
@@ -113,7 +113,7 @@ def bits_differ(first: OverloadReference, second: OverloadReference) -> bool:
 def values_affect_result(reference: OverloadReference, tensor_index: int) -> bool:
     """Return whether other values of a tensor change the result.
 
-    Return True also if the CPU accepts no other values.
+    Also return True if the CPU rejects all tried values.
     """
     if tensor_index not in reference.values_that_affect_result:
         reference.values_that_affect_result[tensor_index] = _some_change_affects_result(
@@ -181,7 +181,7 @@ def reference_of_rank(reference: OverloadReference, rank: int) -> OverloadRefere
         missing = rank - tensor.dim()
         if missing <= 0:
             return tensor
-        sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # batch and channels
+        sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # new batch and channel dimensions have size 2
         return tensor.detach().expand((*sizes, *tensor.shape)).clone()
 
     changed = reference_with_changed_tensors(reference, deeper)

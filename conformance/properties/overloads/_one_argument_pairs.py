@@ -27,17 +27,17 @@ from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.overloads import TAKEN_FROM_OUT
 from conformance.subjects.torch_databases import Subject, find
 
-#: ``_SAMPLES_PER_OPERATOR`` is the number of samples of an operator whose calls are compared with each other.
-#: ``_CHANGED_SAMPLES`` is the number of these samples that are also run with changed numbers.
+#: The calls of ``_SAMPLES_PER_OPERATOR`` samples of each operator are compared with each other.
+#: ``_CHANGED_SAMPLES`` of these samples are also run with changed numbers.
 _SAMPLES_PER_OPERATOR = 12
 _CHANGED_SAMPLES = 4
 #: Options that are not changed. Without ``sorted``, the order of the results is unspecified. A target of
 #: ctc_loss must not be the ``blank``, and the recorded calls of ctc_loss already differ in the ``blank``.
 WITHOUT_OTHER_VALUES = frozenset({"sorted", "blank"})
-#: Arguments, by overload, that are not changed: along another dimension, indices may repeat, and the order
-#: of their writes is unspecified.
+#: Arguments, each with its overload, that are not changed: along another dimension, indices may repeat, and
+#: the order of writes to one element is unspecified.
 _WITHOUT_OTHER_VALUES_OF = frozenset({"scatter.src.dim", "index_copy.dim"})
-#: Names of arguments that hold positions or sizes; other values must fit the shapes of the call.
+#: Matches names of arguments that hold positions or sizes. Their values must fit the shapes of the call.
 POSITIONS_AND_SIZES = re.compile(
     r"dims?\d?$|axis|size|index|length|num_|indices|sections|offset$|start|end|step|groups|repeats|n$|k$|p$"
 )
@@ -48,9 +48,9 @@ DETERMINED_BY_TENSORS = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode",
 
 
 def neighbouring_numbers(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
-    """Yield the name of an argument and the reference of the call with a neighbouring number.
+    """Yield the name of an argument and the reference of the call with a neighbouring number for it.
 
-    Only calls whose result differs are yielded. Unchecked overloads are skipped, because
+    Only calls with a different result are yielded. Unchecked overloads are skipped, because
     :func:`pairs_of_callers` covers them. Arguments of type Scalar are skipped, because another part of the
     property changes them.
     """
@@ -142,9 +142,9 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
 
 
 def _samples_with_changed_numbers(sample: Sample) -> Iterator[Sample]:
-    """Yield an operator's sample with each of its numbers changed in turn.
+    """Yield copies of an operator's sample, each with one of its numbers changed.
 
-    The operator may reject some of them.
+    The operator may reject some of the copies.
     """
     for position, value in enumerate(sample.args):
         for new_value in _other_values(value):

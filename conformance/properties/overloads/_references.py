@@ -43,8 +43,8 @@ def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str
     """Return the target's declared dtypes in which some operator calls the overload.
 
     Dtypes in which the property ``property_name`` has nothing to check are omitted. If the overload draws
-    random numbers, only dtypes are returned in which the arguments of some call allow a single result. The
-    property ``overload-random`` checks the other calls.
+    random numbers, only dtypes are returned in which some call has a deterministic result. The property
+    ``overload-random`` checks the calls with random results.
     """
     dtype_names = dtypes_with_checks(property_name, target, subject)
     if not subject.info.random:
@@ -56,8 +56,8 @@ def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str
     ]
 
 
-#: Properties that also check overloads that draw random numbers. They use calls whose arguments allow a
-#: single result, and their modifications preserve this.
+#: Properties that also check overloads that draw random numbers. These properties use only calls with a
+#: deterministic result, and their modified calls are deterministic too.
 _WITH_CERTAIN_RESULTS = frozenset({"overload-forms", "overload-layouts", "overload-shapes"})
 
 
@@ -101,7 +101,7 @@ def fixes_signs_of_zeros(name: str) -> bool:
 def is_unchecked(subject: Subject) -> bool:
     """Return whether the overload reads memory by its arguments without validating them.
 
-    If so, only calls that operators make have a defined result.
+    The result of an unchecked overload is defined only for calls that operators make.
     """
     overload: Overload = find(subject.kind, subject.name).info
     if overload.pointwise:
@@ -173,15 +173,15 @@ class OverloadReference(Reference):
 
     @property
     def has_in_place_reference(self) -> bool:
-        """True if the call can be made in place."""
+        """True if the call has a reference for its in-place form."""
         return self.in_place is not None
 
     @functools.cached_property
     def in_place(self) -> OverloadReference | None:
-        """The reference of the call in place.
+        """The reference of the in-place form of the call.
 
-        It is None if the overload has no in-place form, or if the result and the first argument have
-        different shapes. A result of a different dtype, such as the result of a comparison, is converted to
+        None if the overload has no in-place form, or if the result and the first argument have different
+        shapes. A result of a different dtype, such as the result of a comparison, is converted to
         the dtype of the first argument.
         """
         outputs, first = self.outputs, self.sample.input
@@ -268,7 +268,7 @@ def _call_with_hidden_writes(op: Any, *args: Any, **kwargs: Any) -> Any:
 
 @functools.cache
 def hidden_writes(op: Any) -> Sequence[tuple[int, str]]:
-    """Return position and name of each argument that an overload writes but does not return."""
+    """Return (position, name) of each argument that an overload writes but does not return."""
     returned = {frozenset(r.alias_info.after_set) for r in op._schema.returns if r.alias_info is not None}
     return [
         (position, argument.name)
@@ -312,7 +312,7 @@ def references(
     """Yield references of the overload's calls in the dtype of the recorded result, ``limit`` at most.
 
     A call that can be made in place comes first if one exists. If the overload draws random numbers, only
-    calls whose arguments allow a single result are used, unless ``drawn`` is set.
+    calls with a deterministic result are used, unless ``drawn`` is set.
     """
     dtype = recorder.id.dtype
     certain = subject.info.random and not drawn
@@ -347,7 +347,7 @@ def references(
 def references_of_table(
     target: Target, subject: Subject, dtype: str, table: Mapping[str, calls.HandmadeCalls]
 ) -> Iterator[OverloadReference]:
-    """Yield references of the calls of a table that the CPU accepts and whose dtypes the target declares."""
+    """Yield references of a table's calls if the CPU accepts them and the target declares their dtypes."""
     for sample in calls.handmade_samples(subject.name, dtype, table):
         reference = overload_reference(subject, dtype, sample)
         if reference is not None and has_only_declared_dtypes(target, reference):

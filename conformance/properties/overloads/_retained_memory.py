@@ -34,9 +34,9 @@ class RetainedMemory:
         self._counts: list[int] = []
 
     def count(self) -> None:
-        """Record the allocated bytes after a round, once the device's work is done.
+        """Wait for the device and record the allocated bytes after a round of calls.
 
-        Errors of this work are raised. After an error of the memory statistics, nothing is counted any more.
+        Errors of pending work are raised. After an error of the memory statistics, all counts are dropped.
         """
         if self._allocated is None:
             return
@@ -49,7 +49,7 @@ class RetainedMemory:
             self._counts.clear()
 
     def check(self, recorder: Recorder, calls: str, sample: int) -> None:
-        """Check that at least one round retained nothing; ``calls`` describes the calls of a round."""
+        """Check that at least one round of calls retained no memory. Messages call a round ``calls``."""
         if not self._counts:
             return
         retained = min(after - before for before, after in itertools.pairwise(self._counts))

@@ -33,7 +33,7 @@ class SizeAssignment:
 
 
 def assignments_for(overload: str, dtypes: Sequence[str], dtype: str) -> list[SizeAssignment]:
-    """Return the size assignments of one of an overload's dtypes, the smallest size first."""
+    """Return the size assignments of an overload for ``dtype``, one of its ``dtypes``, in order of size."""
     generator = random.Random(seeds.seed_for(overload))
     sizes = draw_sizes(overload, SIZE_DISTRIBUTIONS)
     layouts: list[str | None] = [None, *LAYOUTS]

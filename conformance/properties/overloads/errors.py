@@ -41,7 +41,7 @@ _LIMIT = 2
 _TENSORS = 4
 #: Exceptions that torch's operators raise for invalid arguments; NotImplementedError is a RuntimeError.
 _ERRORS = (IndexError, ValueError, TypeError, RuntimeError)
-#: Dtypes into which a result of a wider kind must not be written (torch.can_cast).
+#: Dtypes that cannot hold a result of a wider kind, such as a float32 result (torch.can_cast).
 _NARROWER = (torch.int64, torch.bool)
 #: Overloads that are not called with wrong sizes. Only the CPU's kernel validates their sizes; kernels of
 #: other devices would write beyond the smaller tensor.
@@ -51,7 +51,7 @@ _FAR = 70
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the first dtype that the property can use; the errors do not depend on the dtype."""
+    """Return a list with at most one dtype, because the errors do not depend on the dtype."""
     names = [] if is_unchecked(subject) else declared_dtypes_with_calls(target, subject)
     order = ("float32", "int64", "complex64", "bool")
     first = [name for name in order if name in names][:1] or list(names)[:1]
@@ -65,23 +65,23 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "If one of the following raises an error on the CPU, it raises an error of the same class on the "
         "device: a dimension that an argument does not have, sizes that do not fit together, a result that "
         "the dtype of its memory cannot hold, and a singular matrix with check_errors. The tests of torch's "
-        "database (ErrorInput.error_type) require the class of every device."
+        "database (ErrorInput.error_type) require this class on every device."
     ),
     documentation="torch.html",
     basis="parity",
-    ground="No page says that a dim out of range or unfitting sizes raise, or with which type",
+    ground="No page says that a dim out of range or sizes that do not fit raise an error, or which type",
     level="core",
     applies=applies,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Make invalid calls in each form and compare the type of the error with the CPU's."""
+    """Make invalid calls in each form and compare the type of the error with the CPU's error."""
     for reference in references(target, subject, recorder, _LIMIT, drawn=True):
         recorder.allow_nothing_compared(
             "the CPU accepts every call of the overload with another size or dimension"
         )
-        # If the overload also has a kernel for autograd, only inference mode is certain to call the device's
-        # other kernel. Check both.
+        # If the overload also has an autograd kernel, only inference mode is certain to reach the device's
+        # other kernel. Check with and without inference mode.
         both_kernels = has_separate_autograd_kernel(target, reference)
         modes = (contextlib.nullcontext, torch.inference_mode) if both_kernels else (contextlib.nullcontext,)
         for form in forms_of(target, reference):
@@ -92,9 +92,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _wrong_calls(reference: OverloadReference, form: CallForm) -> Iterator[tuple[Sample, torch.dtype | None]]:
-    """Yield pairs of an invalid call in a form and a dtype.
+    """Yield (call, dtype of out=) for calls that are invalid in a form.
 
-    If the dtype is not None, the call is invalid because its out= has this dtype.
+    The dtype is None unless the call is invalid because of the dtype of its out=.
     """
     for sample in _calls_with_singular_matrix(reference):
         yield sample, None
@@ -115,7 +115,7 @@ def _wrong_calls(reference: OverloadReference, form: CallForm) -> Iterator[tuple
 def _cpu_error(
     reference: OverloadReference, form: CallForm, sample: Sample, out_dtype: torch.dtype | None
 ) -> Exception | None:
-    """Return the error that the CPU raises for a call; None if it accepts the call or has no kernel."""
+    """Return the error that the CPU raises for a call; None if the CPU accepts the call or has no kernel."""
     error = attempt(
         lambda: call_without_warnings(
             *_callable_and_sample(reference, reference.overload, form, to_host(sample), "cpu", out_dtype)
@@ -135,7 +135,7 @@ def calls_with_far_dimensions(reference: OverloadReference) -> Iterator[Sample]:
 
 
 def _calls_with_singular_matrix(reference: OverloadReference) -> Iterator[Sample]:
-    """Yield the call with a matrix of zeros, if it has the option ``check_errors``."""
+    """Yield the call with a matrix of zeros, if the overload has the option ``check_errors``."""
     first = reference.sample.input
     if isinstance(first, torch.Tensor) and any(
         argument.name == "check_errors" for argument, _ in arguments_with_values(reference)
@@ -168,7 +168,10 @@ def check_refused(
     sample: Sample,
     out_dtype: torch.dtype | None,
 ) -> None:
-    """Check that the device raises if the CPU raises; ``out_dtype`` is the dtype of an out=."""
+    """Check that the device raises an error of the CPU's class if the CPU raises an error.
+
+    If ``out_dtype`` is not None, the out= arguments have this dtype.
+    """
     cpu_error = _cpu_error(reference, form, sample, out_dtype)
     if cpu_error is None:
         return
@@ -179,11 +182,12 @@ def check_refused(
         target, *_callable_and_sample(reference, reference.subject.info, form, copy, target.device, out_dtype)
     )
     kinds: tuple[type[Exception], ...] = (next((k for k in _ERRORS if isinstance(cpu_error, k)), Exception),)
-    if out_dtype is None and _has_unchanged_tensors(reference, sample):  # the documentation names IndexError
+    if out_dtype is None and _has_unchanged_tensors(reference, sample):  # a page may name IndexError
         kinds = (*kinds, IndexError)
     device_text = "is accepted" if outcome.error is None else f"raises {one_line(outcome.error)}"
     text = f"the {form} on ({sample.describe()}) {device_text}; on the CPU: {one_line(cpu_error)}"
-    # A page may announce an error. The class of the error is parity.
+    # A page may document that a call raises an error, but not the class of the error, which is compared with
+    # the CPU (basis parity).
     basis = basis_of_error(str(cpu_error)) if outcome.error is None else Basis.PARITY
     is_expected = isinstance(outcome.error, kinds)
     fact(recorder, is_expected, Kind.ERROR_TYPE, text, sample=reference.sample.index, basis=basis)
@@ -197,7 +201,7 @@ def _callable_and_sample(
     device: str,
     out_dtype: torch.dtype | None = None,
 ) -> tuple[Any, Sample]:
-    """Return the callable of a form and the sample to call it with."""
+    """Return the callable of a form, and the arguments with which to call it."""
     if form == CallForm.IN_PLACE:
         return overload.in_place, sample
     if form == CallForm.OUT:

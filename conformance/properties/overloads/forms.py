@@ -42,7 +42,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 4
-#: Overloads that are not called with an empty out=: torch's own kernel writes to its memory and crashes.
+#: Overloads that are not called with an empty out=: torch's own kernel writes to the tensor and crashes.
 _EMPTY_OUT_CRASHES_TORCH = frozenset({"rrelu_with_noise"})
 #: Internal overloads to which operators forward a dimension unchanged, even if it is negative.
 _ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
@@ -52,10 +52,10 @@ _ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
     "overload-forms",
     subject_kind="overload",
     statement=(
-        "As a function, in place and with out=, an overload returns the CPU's results. A result that the "
-        "schema declares new shares no memory with an argument; a declared view shares memory. An empty "
-        "out= is resized. Strides equal those of torch's Meta kernels. All of this also holds for calls that "
-        "return the values of an argument."
+        "As a function, in place and with out=, an overload returns the CPU's results. A result shares "
+        "memory with an argument exactly if the schema declares an alias. An empty out= is resized. Strides "
+        "equal the strides of torch's Meta kernels. All of this also holds for calls that return the values "
+        "of an argument."
     ),
     documentation="notes/out.html",
     basis="consistency",
@@ -71,7 +71,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for form in forms_of(target, reference):
             check_call(target, recorder, reference, form)
             if form not in forms_in_inference_mode:
-                with torch.inference_mode():  # skips the autograd kernel, which may return arguments
+                with torch.inference_mode():  # skips the autograd kernel, which may return an argument
                     if check_call(target, recorder, reference, form).is_conclusive:
                         forms_in_inference_mode.add(form)
             if form == CallForm.OUT and subject.name not in _EMPTY_OUT_CRASHES_TORCH:
@@ -93,7 +93,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _check_empty_out_is_resized(
     target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference
 ) -> None:
-    """Call the form with an empty out= and compare the resized out= with the reference."""
+    """Call the overload with an empty out= and compare the resized out= with the reference."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return

@@ -46,9 +46,9 @@ _LIMIT = 8
 _TENSORS = 16
 
 
-#: torch's own kernels read beyond the memory of strided arguments and crash. Only offsets are checked.
+#: Overloads that are checked only with offsets: torch's own kernels read beyond strided arguments and crash.
 UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
-#: torch's own kernels write outside of a strided uint8 out= and crash.
+#: Overloads that are not checked in uint8: torch's own kernels write outside of a strided out= and crash.
 _UNSAFE_FOR_UINT8 = (
     "_upsample_bilinear2d_aa",
     "_upsample_bicubic2d_aa",
@@ -59,16 +59,17 @@ _UNSAFE_FOR_UINT8 = (
 
 _CHANNELS_LAST = "channels_last at an offset"
 
-#: A form, a layout, and the index of the tensor that has it (None: the memory that the form writes).
+#: A form, the name of a layout, and the index of the tensor with this layout. The index is None if the memory
+#: that the form writes has the layout.
 Combination = tuple[CallForm, str, int | None]
 
 
 class LayoutCoverage:
-    """The combinations that were checked, and those that were checked in a conclusive call.
+    """The combinations (form, layout, argument) that were checked, and whether in a conclusive call.
 
     A call is conclusive if the values of the tensor with the layout affect the result. Each combination is
-    checked in the first call that can have it and that the CPU accepts. If that call is not conclusive, the
-    combination is checked again in the first conclusive call.
+    checked in the first suitable call that the CPU accepts. If that call is not conclusive, the combination
+    is checked again in the first conclusive call.
     """
 
     def __init__(self) -> None:
@@ -77,7 +78,7 @@ class LayoutCoverage:
         self._conclusive: set[tuple[CallForm, str, str]] = set()
 
     def needs(self, combination: Combination, reference: OverloadReference) -> bool:
-        """Return whether a combination must be checked in this call too, after the calls so far."""
+        """Return whether a combination must be checked in this call, after the checks of earlier calls."""
         named = _with_argument_name(combination, reference)
         if named in self._conclusive:
             return False
@@ -122,7 +123,7 @@ def cpu_kernel_is_safe(subject: Subject, dtype: str) -> bool:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the overload."""
     names = dtypes("overload-layouts", target, subject)
     return (
         [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE_FOR_UINT8) else names
@@ -133,8 +134,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-layouts",
     subject_kind="overload",
     statement=(
-        "An argument, or the written memory, may have gaps, an offset, both, transposed memory or "
-        "channels_last memory. This changes neither the result nor the memory around it."
+        "The layout of an argument or of a written tensor (gaps, an offset, gaps with an offset, transposed, "
+        "channels_last) changes neither the result nor the memory around the tensor."
     ),
     documentation="tensor_view.html",
     basis="consistency",
@@ -215,7 +216,7 @@ def _check_one_row_expanded(
     forms = list(forms_of(target, reference))
     for tensor_index in range(min(len(reference.sample.tensors()), _TENSORS)):
         if tensor_index in reference.written:
-            continue  # an element that a call writes several times depends on the order of the writes
+            continue  # an expanded element is written several times, in an unspecified order
         forms_to_check = [
             form
             for form in forms
@@ -241,9 +242,9 @@ def _predicate_calls_with_both_results(
 ) -> Iterator[tuple[str, OverloadReference]]:
     """Yield references of predicates with discriminating values, and the values as text.
 
-    For these values, the predicate returns both True and False. They include the numbers that the call
-    compares with, and their neighbours. Random numbers are not sufficient. They are all finite and distinct,
-    so a predicate would return the same result even if the device read a wrong element.
+    For these values, the predicate returns both True and False. The values include the numbers that are
+    arguments of the call, and their neighbours. Random numbers are not sufficient: all are finite and
+    distinct, so a predicate would return the same result even if the device read a wrong element.
     """
     results = trees.tensors(reference.outputs)
     if not results or any(t.dtype != torch.bool for t in results) or is_unchecked(reference.subject):
@@ -311,8 +312,8 @@ def reference_with_equal_rows(reference: OverloadReference, tensor_index: int) -
     integral = not (tensor.is_floating_point() or tensor.is_complex())
     factors = reference.tolerance_rule.name == "factorisation"
     if factors and integral and tensor.dim() < 2:
-        return None  # a pivot may cover two rows, and the last pivot has no second row
-    if factors and not integral:  # equal rows make a matrix singular; equal matrices do not
+        return None  # equal pivots may be invalid: every pivot except the last may cover two rows
+    if factors and not integral:  # equal rows make a matrix singular, so make matrices of a batch equal
         batched = None if is_unchecked(reference.subject) else reference_of_rank(reference, 3)
         if batched is None or batched.sample.tensors()[tensor_index].dim() < 3:
             return None
@@ -324,15 +325,15 @@ def reference_with_equal_rows(reference: OverloadReference, tensor_index: int) -
     if integral and tensor_index > 0:
         segments = (
             "segment_reduce" in reference.subject.name and tensor.dim() > 1
-        )  # equal lengths or offsets of all rows are valid
+        )  # a segment reduction accepts the same lengths or offsets in each row
         may_have_equal_rows = segments or _MAY_HAVE_EQUAL_ROWS.match(reference.subject.name) is not None
         if is_unchecked(reference.subject) and not may_have_equal_rows:
-            return None  # equal lengths and offsets would be invalid
+            return None  # integers such as lengths and offsets must not all be equal
         values_by_name = _values_by_name(reference)
         if values_by_name.get("include_last_offset") and values_by_name.get("offsets") is tensor:
             return None  # the last offset must be the number of indices
         if _writes_to_one_position(reference, tensor):
-            return None  # the order of the writes is unspecified
+            return None  # different values for one position, in an unspecified order
     return reference_of_modified_call(reference, with_tensor(reference.sample, tensor_index, repeated))
 
 

@@ -31,15 +31,15 @@ from conformance.target.target import Target
 
 #: Number of calls whose operands are replaced.
 _LIMIT = 3
-#: Kinds of failures of a call that a device refuses.
+#: The kinds of failures that a refused call has.
 _REFUSALS = frozenset({Kind.EXCEPTION, Kind.REFUSED})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the overload."""
     overload = torch_overload(subject)
     operands = [argument for argument in overload.op._schema.arguments if _is_operand(argument)]
-    # Only autograd calls backward overloads, with tensors of one device.
+    # Backward overloads are skipped: only autograd calls them, with tensors of one device.
     if not overload.pointwise or len(operands) < 2 or "backward" in subject.name:
         return []
     return dtypes("overload-numbers", target, subject)
@@ -53,8 +53,8 @@ def _is_operand(schema_argument: Any) -> bool:
     "overload-numbers",
     subject_kind="overload",
     statement=(
-        "A later operand than the first may be a Python number, if the CPU accepts one, or a CPU tensor "
-        "without dimensions. The result is the CPU's in every form and with other values of the options."
+        "Each operand except the first may be a Python number, if the CPU accepts a number, or a CPU tensor "
+        "without dimensions. The result equals the CPU's result in every form and with other option values."
     ),
     documentation="generated/torch.add.html",
     ground="The pages of add, sub, mul and div say that the second operand is a tensor or a number",
@@ -63,9 +63,9 @@ def _is_operand(schema_argument: Any) -> bool:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Replace one operand at a time by a number, and by a CPU tensor, and compare with the references."""
+    """Replace one operand of a call by a number or a CPU tensor, and compare with the references."""
     for reference in references(target, subject, recorder, _LIMIT):
-        recorder.allow_nothing_compared("the CPU accepts no number as an operand")
+        recorder.allow_nothing_compared("the CPU rejects numbers as operands")
         for name, number in _operands_as_numbers(reference):
             with_number = reference_of_modified_call(reference, with_argument(reference, name, number))
             for call in () if with_number is None else _with_other_options(with_number):
@@ -82,10 +82,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _operands_as_numbers(reference: OverloadReference) -> Iterator[tuple[str, Any]]:
-    """Yield the name of each operand of the call's dtype with one of its elements as a Python number.
+    """Yield the name and one element, as a Python number, of each operand that has the call's dtype.
 
-    The first operand is skipped: torch allocates some results on its device, and pages call only the others
-    numbers. Operands are also skipped if no other operand with dimensions would be left.
+    The first operand is skipped: torch allocates some results on its device, and pages allow numbers only
+    for later operands. An operand is also skipped if no other operand has dimensions.
     """
     operands = [
         (argument.name, value)
@@ -113,7 +113,7 @@ def _with_other_options(reference: OverloadReference) -> Iterator[OverloadRefere
 def _check_on_host(
     target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm, tensor_index: int
 ) -> None:
-    """Check a call with one operand on the CPU. If the device refuses it, the failure has basis parity,
+    """Check a call with one operand on the CPU. If the device refuses the call, the failure has basis parity,
     because no page says that operands of two devices can be combined.
     """
     layout = ArgumentLayout(_on_host, "a CPU tensor without dimensions", tensor_index)

@@ -43,7 +43,8 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 3
-#: Number of calls that are searched for an effect of an option if the first ones do not show it.
+#: The maximum number of calls in which an effect of an option is searched if the first ``_LIMIT`` calls show
+#: none.
 _SEARCHED_CALLS = 12
 #: First words of the note on an option without a visible effect. The command
 #: ``python -m tools.generate.ineffective_options`` lists these options.
@@ -75,7 +76,7 @@ VALUE_NEUTRAL_OPTIONS: Mapping[str, str] = {
     "equal.the order of arguments": "nothing",
 }
 
-#: Accepted strings of arguments, by the argument's name.
+#: Maps the name of an argument to the values that the argument accepts.
 _CHOICES = {
     "rounding_mode": (None, "trunc", "floor"),
     "reduce": ("sum", "prod", "mean", "amax", "amin"),
@@ -89,7 +90,7 @@ _UNSPECIFIED = frozenset({"linalg_lstsq"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the overload."""
     return [] if subject.name in _UNSPECIFIED else dtypes("overload-options", target, subject)
 
 
@@ -97,8 +98,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-options",
     subject_kind="overload",
     statement=(
-        "In every form, each option has the same effect as on the CPU. This also holds for a call after one "
-        "that differs only in this option or number. Two arguments of one shape are not exchanged."
+        "In every form, each option has the same effect as on the CPU, also in two successive calls that "
+        "differ only in one option or number. Two arguments of the same shape are not exchanged."
     ),
     documentation="torch.html",
     level="core",
@@ -106,7 +107,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Make calls that differ in one option, one after another in each form; compare with the references."""
+    """Make successive calls that differ in one option, in each form, and compare with the references."""
     has_effect: dict[str, bool] = {}
     calls = list(references(target, subject, recorder, _SEARCHED_CALLS))
     for reference in calls[:_LIMIT]:
@@ -140,7 +141,7 @@ def _check_calls_in_turn(
     reference: OverloadReference,
     changed_calls: Sequence[OverloadReference],
 ) -> None:
-    """Make calls that differ in one argument, one after another, and check each in every form.
+    """Make successive calls that differ in one argument, and check each call in every form.
 
     Data that a device caches for the sizes of one call must not affect the next call.
     """
@@ -158,7 +159,9 @@ def _value_neutral_options(subject: Subject) -> set[str]:
 def _calls_with_effect(
     target: Target, calls: Sequence[OverloadReference], name: str
 ) -> Iterator[tuple[OverloadReference, list[OverloadReference]]]:
-    """Yield a call and its variants with another value of an option that changes the CPU's result."""
+    """Yield pairs of a call and a list with one changed call: another value of the option changes the CPU's
+    result.
+    """
     special = (
         special_call
         for reference in calls[:_LIMIT]
@@ -249,11 +252,11 @@ def _other_values_of_argument(reference: OverloadReference, argument: Any, value
 def _any_value_is_safe(argument: Any) -> bool:
     """Return whether an argument of an unchecked overload accepts any value of its type.
 
-    Factors and certain bools do. Numbers by which the kernel reads memory do not.
+    Factors and certain bools accept any value. Numbers by which the kernel reads memory do not.
     """
     kind, name = str(argument.type), argument.name
     if kind in ("number", "float", "Optional[float]", "Optional[number]"):
-        return not name.startswith("scales") and name != "dropout"  # dropout draws random numbers
+        return not name.startswith("scales") and name != "dropout"  # with dropout, results are random
     return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
 
 
@@ -271,10 +274,10 @@ def _values_with_effect(reference: OverloadReference, argument: Any, value: Any)
 
 
 def _with_second_tensor_reversed(reference: OverloadReference) -> Sample | None:
-    """Return the call with the reversed elements of its first tensor as its second tensor.
+    """Return the call with the elements of its first tensor, in reverse order, as its second tensor.
 
-    The result is None if the two tensors have one shape and already differ, or if the call has no two tensors
-    of one dtype with several elements.
+    The result is None if the two tensors have one shape and already differ. It is also None if the first two
+    tensors do not have one dtype, or if the first tensor does not have several elements.
     """
     tensors = reference.sample.tensors()
     if len(tensors) < 2 or tensors[0].dtype != tensors[1].dtype or tensors[0].numel() < 2:

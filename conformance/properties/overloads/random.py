@@ -53,7 +53,7 @@ from conformance.target.target import Target
 
 _LIMIT = 3
 _SEED = 20
-#: The fewest elements of a draw that is checked: smaller draws may be equal by chance.
+#: Draws with fewer elements are not checked, because two small draws may be equal by chance.
 _FEWEST = 16
 #: The number of elements to which a small draw is enlarged. Two draws of this size are not equal by chance,
 #: even if an element has only few possible values, as for bernoulli.
@@ -69,7 +69,7 @@ _SURPRISE_OF_DISTINCT_VALUES = 15.0
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the dtypes of overloads that draw random numbers; an empty list for others."""
+    """Return the dtypes in which the property checks the overload; none unless it draws random numbers."""
     draws = subject.info.random or subject.name in RANDOM_CALLS
     return dtypes_with_checks("overload-random", target, subject) if draws else []
 
@@ -78,10 +78,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-random",
     subject_kind="overload",
     statement=(
-        "After the same seed an overload draws the same numbers, in every form. A second draw gives other "
-        "numbers; shifted or not, it repeats no more of the first draw than chance does. With another number "
-        "or option, the same seed gives other numbers if it does so on the CPU. A call neither retains "
-        "memory nor changes the memory around its tensors."
+        "After the same seed, an overload draws the same numbers, in every form. A second draw gives other "
+        "numbers. At every shift, it repeats no more elements of the first draw than chance explains. With "
+        "another number or option as an argument, the same seed gives other numbers if the CPU draws other "
+        "numbers. A call neither retains memory nor changes the memory around its tensors."
     ),
     documentation="notes/randomness.html",
     level="core",
@@ -92,7 +92,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Draw from fixed seeds in each form and compare the draws with each other."""
     with generators_restored():
-        recorder.allow_nothing_compared("no call of the overload draws numbers")
+        recorder.allow_nothing_compared("no call of the overload draws random numbers")
         for reference in _drawing_calls(target, subject, recorder):
             _check_draws(target, recorder, reference, CallForm.FUNCTION)
             if has_separate_autograd_kernel(target, reference):
@@ -110,7 +110,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
     """Yield references of some calls that draw, then an enlarged version of one of these calls.
 
-    The enlarged call is the first one that can be enlarged, if any.
+    The first call that can be enlarged is enlarged.
     """
     yield from references_of_table(target, subject, recorder.id.dtype, RANDOM_CALLS)
     if not subject.info.random:
@@ -187,7 +187,7 @@ def _check_draws(
     for first, second, ordinal in ((0, 2, "first"), (1, 3, "second")):
         same = _equal(drawn[first], drawn[second])
         fact(
-            recorder, same, Kind.STATE, f"the {ordinal} draw after one seed gives other values.", sample=index
+            recorder, same, Kind.STATE, f"the {ordinal} draw after reseeding has other values.", sample=index
         )
     hosts = trees.tensors(reference.outputs)
     for output_index, (first_draw, second_draw, host) in enumerate(
@@ -196,10 +196,10 @@ def _check_draws(
         # If all values of the CPU's draw are distinct, a constant result is wrong.
         if _distinct_count(host) == host.numel() >= _FEWEST:
             distinct = _distinct_count(first_draw)
-            text = f"{first_draw.numel()} elements have {distinct} values."
+            text = f"{first_draw.numel()} drawn elements have only {distinct} distinct values."
             fact(recorder, 2 * distinct > first_draw.numel(), Kind.VALUE, text, sample=index)
         elif _cannot_be_constant_by_chance(host):
-            text = f"all {first_draw.numel()} elements are the same."
+            text = f"all {first_draw.numel()} drawn elements are equal."
             fact(recorder, _distinct_count(first_draw) > 1, Kind.VALUE, text, sample=index)
         repeated = _repeated_elements(
             first_draw, second_draw, functools.partial(_draws_of_the_cpu, reference, output_index)
@@ -207,7 +207,7 @@ def _check_draws(
         text = ""
         if repeated is not None:
             shift, equal_count = repeated
-            text = f"the second draw repeats {equal_count} elements of the first one, shifted by {shift}."
+            text = f"the second draw repeats {equal_count} elements of the first draw, shifted by {shift}."
         fact(recorder, repeated is None, Kind.STATE, text, sample=index)
 
 
@@ -228,13 +228,13 @@ def _check_numbers_have_effect(target: Target, recorder: Recorder, reference: Ov
             draws = [_draw(target, recorder, variant, form) for variant in (reference, changed)]
             if draws[0] is None or draws[1] is None:
                 continue  # the failure is already recorded
-            text = f"with another {name} the {form} draws the same numbers after one seed."
+            text = f"with another {name}, the {form} draws the same numbers after the same seed."
             differs = not _equal(draws[0], draws[1])
             fact(recorder, differs, Kind.VALUE, text, sample=reference.sample.index)
 
 
 def _with_other_numbers(reference: OverloadReference) -> Iterator[tuple[str, OverloadReference]]:
-    """Yield the name of an argument and the reference of the call with another value of it.
+    """Yield the name of an argument and the reference of the call with another value for this argument.
 
     A value is used only if it changes many elements of the CPU's draw, so that a correct device does not draw
     the same elements by chance. Unchecked overloads are skipped, because other numbers could make their calls
@@ -308,9 +308,9 @@ def _distinct_count(tensor: torch.Tensor) -> int:
 
 
 def _cannot_be_constant_by_chance(values: torch.Tensor) -> bool:
-    """Return whether a draw with this number of elements cannot be constant by chance.
+    """Return whether a draw of the same size as ``values`` cannot be constant by chance.
 
-    ``values`` is a draw of the CPU. The share of its most frequent value is taken as the probability of that
+    ``values`` is a draw of the CPU. The share of its most frequent value estimates the probability of this
     value in each element.
     """
     counts = collections.Counter(values.reshape(-1).tolist()).values()
@@ -365,15 +365,16 @@ def _is_continuous(tensor: torch.Tensor) -> bool:
 
 
 def _equal_elements(first: torch.Tensor, second: torch.Tensor, shift: int) -> int:
-    """Return the number of equal elements after the first tensor is shifted."""
+    """Return how many elements of ``first`` equal the element of ``second`` that is ``shift`` positions
+    earlier.
+    """
     return int((first[shift:] == second[: second.numel() - shift]).sum())
 
 
 def _surprise(hits: int, count: int, chance: float) -> float:
-    """Return a lower bound of -log(p) (Chernoff bound).
+    """Return a lower bound (Chernoff) of -log(p) for the probability p of at least ``hits`` hits by chance.
 
-    p is the probability of at least ``hits`` hits in ``count`` trials if each trial hits with probability
-    ``chance``.
+    Each of ``count`` independent trials hits with probability ``chance``.
     """
     share = hits / count
     if share <= chance or chance >= 1:
@@ -383,7 +384,7 @@ def _surprise(hits: int, count: int, chance: float) -> float:
 
 
 def _draws_of_the_cpu(reference: OverloadReference, output_index: int) -> list[torch.Tensor]:
-    """Return one output of several draws of the CPU, each from a different seed."""
+    """Return the output at an index for several draws of the CPU, each from a different seed."""
     draws = []
     for seed in range(_DRAWS):
         host = to_host(reference.sample)

@@ -44,8 +44,8 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: The number of calls of each form. It determines which periodic faults are detected: a result that is wrong
-#: in at least one of this number of calls.
+#: The number of calls of each form. A fault that occurs in one of this number of calls, or more often, is
+#: detected.
 _CALLS = 100
 #: The number of calls if the tensors are too large to store ``_CALLS`` results.
 _LARGE_CALLS = 8
@@ -59,7 +59,7 @@ _CANDIDATES = 6
 _MAX_ELEMENTS = 4096
 #: The number of calls in each of the two threads.
 _CALLS_PER_THREAD = 50
-#: Seconds that a thread waits for the others to start.
+#: Seconds that each thread waits for the other thread to start.
 _PATIENCE = 60.0
 
 
@@ -67,9 +67,10 @@ _PATIENCE = 60.0
     "overload-repeats",
     subject_kind="overload",
     statement=(
-        "In every form, a hundred calls (eight if they are large) give the same results as one, whatever "
-        "their new memory held before; so do calls of two threads at the same time. The calls leave no "
-        "memory allocated. A call with other values after a call of the same sizes gives its own results."
+        "In every form, a hundred calls (eight if they are large) give the same results as one call, "
+        "whatever newly allocated memory contains. Calls in two threads at the same time give correct "
+        "results too. The calls leave no memory allocated. A call after a call with the same sizes and other "
+        "values gives the results for its own values."
     ),
     documentation="notes/randomness.html",
     basis="consistency",
@@ -102,7 +103,7 @@ def _in_inference_mode(op: Any) -> Any:
     return call
 
 
-#: Wraps the callable of an overload.
+#: Returns the callable of an overload unchanged, or wrapped so that it runs in inference mode.
 _Wrapper = Callable[[Any], Any]
 
 
@@ -118,7 +119,7 @@ def _check_in_mode(
                 _check_repeated_calls(target, recorder, of_form, form, wrap)
         _check_call_of_same_sizes(target, recorder, reference, wrap)
         return
-    if calls:  # every call is too large to store a hundred results of it
+    if calls:  # every call is too large: a hundred results cannot be stored
         _check_large_calls(target, recorder, calls[0], wrap)
         _check_call_of_same_sizes(target, recorder, calls[0], wrap)
 
@@ -155,12 +156,12 @@ def _check_large_calls(
 def _check_repeated_calls(
     target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm, wrap: _Wrapper
 ) -> None:
-    """Make ``_CALLS`` calls and compare their results, which are fetched together."""
+    """Make ``_CALLS`` calls, store their results on the device, then compare them with the reference."""
     copy = copy_in(target, recorder, reference.sample)
     if copy is None:
         return
     if form == CallForm.IN_PLACE and returns_view(reference.overload.op):
-        return  # the form changes sizes and strides, but no memory that could be compared
+        return  # this in-place form changes sizes and strides, and writes no memory to compare
     parts = trees.tensors(reference.outputs)
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(reference.outputs)):
         return
@@ -222,7 +223,7 @@ def _check_repeated_calls(
             report_failed_call(
                 target, recorder, reference.sample, first, f"one of {_CALLS} calls of the {form}"
             )
-        return  # if the first call fails, another property reports it
+        return  # if the first call fails, other properties report the error
     _compare_stored_results(target, recorder, reference, rows, f"of the {form}")
     retained_memory.check(recorder, f"{_CALLS_PER_ROUND} calls of the {form}", reference.sample.index)
     if form == CallForm.FUNCTION:
@@ -255,7 +256,7 @@ def _store_results(
 def _compare_stored_results(
     target: Target, recorder: Recorder, reference: OverloadReference, rows: list[torch.Tensor], label: str
 ) -> None:
-    """Compare the first stored result with the reference, and so up to two results that differ from it."""
+    """Compare the first stored result, and up to two results that differ from it, with the reference."""
     parts = trees.tensors(reference.outputs)
     for number, row in enumerate(rows):
         fetched = row.cpu()
@@ -332,7 +333,7 @@ def _check_in_threads(
             thread.join()
         if errors:
             raise errors[0]
-        # The streams of the threads may differ from the stream of this thread.
+        # The streams of the threads may differ from the stream of this thread, so wait for all streams.
         if not target.is_cpu:
             target.synchronize()
         with torch.no_grad():

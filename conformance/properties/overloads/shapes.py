@@ -49,7 +49,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2
-#: Number of calls that are tried if the results of the first ones do not grow.
+#: Number of calls that are tried if enlarged arguments do not enlarge the results of the first calls.
 _CANDIDATES = 8
 #: The arguments grow to at most this multiple of the intended size of the result.
 _MAX_GROWTH = 16
@@ -58,12 +58,12 @@ _TENSORS = 4
 #: Calls whose result has elements come first.
 _EMPTY_CALLS = 6
 _RANKS = (4, 5, 6, 7)
-#: The distributions of the numbers of elements with which each overload is called in each dtype.
+#: The distributions from which the numbers of elements of each overload and dtype are drawn.
 _SIZE_DISTRIBUTIONS = (VECTOR, GROUP, SPLIT, GRID)
 #: Each overload is called as a function with more elements than this, in one of its dtypes.
 _LARGEST_SIZE = 1 << 20
 #: If an overload returns only some of the elements of its arguments, the arguments are enlarged to this
-#: multiple of the last size.
+#: multiple of the largest size.
 _DYNAMIC_FACTOR = 3
 #: Slow overloads are called with fewer elements than this.
 _SLOW_LIMIT = 2000
@@ -74,7 +74,7 @@ _MAX_ENLARGEMENTS = 2
 #: Arguments that are numbers of rows or columns of a matrix.
 _MATRIX_SIZE_ARGUMENTS = frozenset({"n", "m", "row", "col"})
 _SIZE_ARGUMENTS = _MATRIX_SIZE_ARGUMENTS | {"steps", "size", "minlength", "window_length"}
-#: Overloads that broadcast an argument by documentation, besides the pointwise ones.
+#: Overloads that, by documentation, broadcast an argument although they are not pointwise.
 _BROADCASTS = frozenset(
     {
         *("addmm", "addmv", "addr", "addbmm", "baddbmm", "index_put", "masked_scatter", "masked_select"),
@@ -89,7 +89,7 @@ _SMALL_IN_DTYPE = frozenset({("multinomial", "float16")})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the overload."""
     return dtypes("overload-shapes", target, subject)
 
 
@@ -126,7 +126,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             check_call(target, recorder, reference, form)
     if not is_unchecked(subject):
         _check_assigned_sizes(target, subject, recorder)
-    recorder.allow_nothing_compared("the CPU accepts the calls in no other shape")
+    recorder.allow_nothing_compared("the CPU rejects the calls in all other shapes")
 
 
 def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[OverloadReference]:
@@ -245,7 +245,7 @@ def _with_more_dimensions(calls: Sequence[OverloadReference]) -> Iterator[Overlo
 
 
 def with_scalars(reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield the reference of the call with scalars as its tensors, if the CPU accepts it.
+    """Yield the reference of the call with scalars in place of its tensors, if the CPU accepts the call.
 
     Calls whose tensors are all scalars or empty are skipped.
     """
@@ -286,7 +286,10 @@ def with_one_operand_broadcast(reference: OverloadReference) -> Iterator[Overloa
 
 
 def with_empty_tensors(reference: OverloadReference) -> Iterator[OverloadReference]:
-    """Yield references of the call with tensors of zero elements, if the CPU accepts it."""
+    """Yield references of calls in which all or some of the tensors have zero elements.
+
+    Calls that the CPU rejects are skipped.
+    """
     for dimensions in ((0,), (-1,), (-2, -1)):
 
         def without(tensor: torch.Tensor, dimensions: tuple[int, ...] = dimensions) -> torch.Tensor:
@@ -301,7 +304,7 @@ def with_empty_tensors(reference: OverloadReference) -> Iterator[OverloadReferen
             yield changed
     tensors = reference.sample.tensors()
     for tensor_index, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
-        for dimension in (0, -1)[: tensor.dim()]:  # a single empty tensor, which torch.cat accepts
+        for dimension in (0, -1)[: tensor.dim()]:  # one empty tensor: torch.cat, for example, accepts it
             nothing = tensor.detach().narrow(dimension, 0, 0).clone()
             changed = reference_of_modified_call(
                 reference, with_tensor(reference.sample, tensor_index, nothing)
@@ -313,7 +316,7 @@ def with_empty_tensors(reference: OverloadReference) -> Iterator[OverloadReferen
 def _larger_references(
     reference: OverloadReference, sizes: Sequence[int], *, growing: bool = False
 ) -> Iterator[OverloadReference]:
-    """Yield references of larger calls; with ``growing`` only of calls whose result grows too."""
+    """Yield references of the call, enlarged to each size; with ``growing``, the results grow too."""
     enlargements: list[Enlargement] = []
     untried = (enlargement for enlargement in reference.enlargements if enlargement.grows or not growing)
     share = (
@@ -339,7 +342,7 @@ def _larger_references(
 def _enlarged_sample(
     enlargements: list[Enlargement], untried: Iterator[Enlargement], size: int
 ) -> Sample | None:
-    """Return the sample in ``size``, made by the first enlargement that succeeds, or None if none succeeds.
+    """Return the sample enlarged to ``size`` by the first enlargement that succeeds, or None.
 
     Enlargements from ``untried`` that succeed are added to ``enlargements``.
     """

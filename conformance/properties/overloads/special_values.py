@@ -38,7 +38,7 @@ from conformance.target.target import Target
 _LIMIT = 2
 _TENSORS = 4
 
-#: Overloads that move values without computing any.
+#: Overloads that only move values, such as ``permute`` and ``cat``, and compute no new values.
 _MOVES_VALUES = re.compile(
     r"(clone|contiguous|copy|_to_copy|alias|detach|lift\w*|view\w*|_unsafe_view|reshape\w*|expand|permute|transpose"
     r"|t|squeeze|unsqueeze|slice\w*|select\w*|split\w*|unsafe_\w*|unbind|diagonal\w*|diag_embed|flip|roll|rot90|cat"
@@ -46,7 +46,7 @@ _MOVES_VALUES = re.compile(
     r"|where|tril|triu|repeat|unfold|constant_pad_nd|reflection_pad\dd|replication_pad\dd|_chunk_cat|fill"
     r"|pixel_\w+|native_channel_shuffle|im2col|narrow\w*|block_diag|column_stack|\w+_copy)$"
 )
-#: Overloads that move values, by full name, because other overloads of the same function compute values.
+#: Full names of further overloads that only move values. Other overloads of ``scatter`` compute values.
 _MOVES_VALUES_BY_FULL_NAME = frozenset(
     {"scatter.src", "scatter.value", "scatter_.src", "scatter_.value", "scatter.src_out", "scatter.value_out"}
 )
@@ -70,7 +70,7 @@ _TIES = (0.5, 1.5, -0.5, -2.5)
 _POSITIONS = re.compile(r"ind(ices|ex)|offset|target|lengths|repeats|sorter|.*mask$|batch_sizes|step")
 
 
-#: Matches factorisations. It is unspecified to which elements of a factor a NaN spreads.
+#: Matches factorisations. Documentation does not specify to which elements of a factor a NaN spreads.
 _FACTORISATIONS = re.compile("linalg|cholesky|geqrf")
 
 #: Overloads that are not checked: if an argument contains NaN, torch's own kernel accesses memory outside the
@@ -79,14 +79,14 @@ _UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """Return the names of the dtypes for which the property has a result."""
+    """Return the names of the dtypes in which the property checks the overload."""
     if subject.name in _UNSAFE or "polynomial" in subject.name:
-        return []  # intermediate values of polynomials overflow, or the degree is up to 2^53
+        return []  # intermediate values of polynomials overflow, or an integer argument is a huge degree
     return dtypes("overload-values", target, subject)
 
 
 def moves_values(name: str) -> bool:
-    """Return whether an overload moves values without computing any.
+    """Return whether an overload only moves values and computes no new values.
 
     ``name`` may be the name of any form of the overload, such as the in-place form.
     """

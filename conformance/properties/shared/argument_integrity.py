@@ -25,8 +25,8 @@ def check_unwritten_arguments(
     """Compare the arguments after a call with the arguments before it, bit by bit, including memory gaps.
 
     ``sample`` holds the unchanged arguments on the CPU, ``copy`` the arguments of the call. Tensors at the
-    indices ``written`` of ``Sample.tensors`` may have changed, and so may tensors that share their memory on
-    the CPU. If the tensors of the device have no storage, only their elements are compared.
+    indices ``written`` of ``Sample.tensors``, and tensors that share memory with them on the CPU, may have
+    changed. If the tensors of the device have no storage, only their elements are compared.
     """
     before, after = sample.tensors(), copy.tensors()
     changed = {_storage_address(host) for index, host in enumerate(before) if index in written}

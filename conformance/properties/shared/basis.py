@@ -1,4 +1,4 @@
-"""The bases of deviations that depend on the operator, on its sample or on the error of the CPU."""
+"""Choose the basis of a deviation by the operator, by its sample or by the error of the CPU."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _IEEE_754 = re.compile(
     r"(add|sub|subtract|rsub|mul|multiply|div|divide|true_divide|neg|negative|abs|absolute|eq|ne|lt|le|gt|ge"
     r"|not_equal|less|less_equal|greater|greater_equal|sum|mean|prod|positive)$"
 )
-#: Reductions of no elements that follow from the definition of the reduction, and the mean, whose page states
-#: NaN.
+#: Reductions that are defined for inputs without elements: by the definition of the reduction or, for the
+#: mean, by its page, which states NaN.
 _DEFINED_WITHOUT_ELEMENTS = re.compile(r"(sum|nansum|prod|all|any|count_nonzero|mean|nanmean)$")
 
 #: The views that tensor_view.html lists. The page says not to rely on the aliasing of ``reshape`` and similar
@@ -48,33 +48,34 @@ _VIEWS_ON_THE_PAGE = re.compile(
 
 
 def _is_one_of(names: re.Pattern[str], name: str) -> bool:
-    """Return True if a part of the name of an operator or overload is one of some names: ``round`` is a part
-    of ``round.decimals_3`` and of ``round_``.
+    """Return True if ``names`` matches a part of the name of an operator or overload.
+
+    For example, ``round`` is a part of ``round.decimals_3`` and of ``round_``.
     """
     return any(names.match(part) or names.match(part.rstrip("_")) for part in name.split("."))
 
 
 def basis_of_error(cpu_error: str) -> Basis:
-    """Return the basis of the demand that a wrong call raises an error, from the error of the CPU."""
+    """Return the basis of the requirement that an invalid call raises an error, by the CPU's error."""
     return Basis.DOCUMENTED if _DOCUMENTED_ERRORS.search(cpu_error) else Basis.PARITY
 
 
 def basis_of_aliasing(name: str) -> Basis:
-    """Return the basis of the demand that the result of an operator shares memory with its input."""
+    """Return the basis of the requirement that an operator's result shares memory with its input."""
     return Basis.DOCUMENTED if _is_one_of(_VIEWS_ON_THE_PAGE, name) else Basis.PARITY
 
 
 def basis_of_empty_input(name: str, *, reduces: bool) -> Basis:
-    """Return the basis of the value of an operator whose input has no elements."""
+    """Return the basis of the requirement on an operator's result for an input without elements."""
     is_defined = not reduces or _is_one_of(_DEFINED_WITHOUT_ELEMENTS, name)
     return Basis.DOCUMENTED if is_defined else Basis.PARITY
 
 
 def basis_of_values(name: str, sample: Sample, outputs: Any) -> Basis:
-    """Return the basis of the result of a call whose inputs may be extremal.
+    """Return the basis of the requirement on the result of a call whose inputs may be extremal.
 
-    Ordinary numbers have the values that the page defines. NaN, infinities and numbers near overflow or
-    underflow have them only if the page of the operator, or IEEE 754, says so.
+    The page of an operator defines its results for ordinary numbers. The results for NaN, infinities and
+    numbers near overflow or underflow are defined only if the page mentions them, or by IEEE 754.
     """
     if _is_one_of(_SPECIAL_VALUES_ON_THE_PAGE, name):
         return Basis.DOCUMENTED
@@ -105,16 +106,16 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _RECURRENT = re.compile(r"(gru|lstm|rnn_tanh|rnn_relu|(gru|lstm|rnn_tanh|rnn_relu)_cell)$")
 
 
-#: Operators whose pages allow a Python number in the place of the first tensor, although no overload has one
-#: there.
+#: Operators whose pages allow a Python number in place of the first tensor, although no overload does.
 _NUMBER_FIRST_ON_THE_PAGE = re.compile(r"floor_divide$")
 
 
 def goes_beyond_the_page(name: str, sample: Sample) -> bool:
-    """Return True if no page describes a call: one that chooses a dimension of a tensor without dimensions, a
-    Python number in the place of the first tensor, indices of another dtype or rank than the page says, a
-    convolution of integers, a recurrent layer of complex numbers, or attention of fewer than four dimensions
-    (``(N, ..., H, L, E)``).
+    """Return True if no page describes the call.
+
+    No page describes a dimension of a tensor without dimensions, a Python number in place of the first
+    tensor, indices of another dtype or rank than the page states, a convolution of integers, a recurrent
+    layer of complex numbers, or attention with fewer than four dimensions (``(N, ..., H, L, E)``).
     """
     if passes_dim_for_zero_dim_tensor(name, sample) or passes_number_for_first_tensor(name, sample):
         return True
@@ -161,10 +162,10 @@ def _is_dimension(value: Any) -> bool:
 
 
 def passes_number_for_first_tensor(name: str, sample: Sample) -> bool:
-    """Return True if a call has a Python number in the place of a tensor.
+    """Return True if a call has a Python number in place of the first tensor, and no page allows this.
 
-    torch converts the number to a tensor on the CPU. A page allows it if an overload takes a number there
-    (``pow``, ``xlogy``), or if it says so.
+    torch converts the number to a tensor on the CPU. A number is allowed if the page says so, or if an
+    overload has a number as its first argument (``pow``, ``xlogy``).
     """
     if not isinstance(sample.input, (bool, int, float, complex)):
         return False
@@ -173,7 +174,7 @@ def passes_number_for_first_tensor(name: str, sample: Sample) -> bool:
 
 @functools.cache
 def _takes_only_tensor_first(name: str) -> bool:
-    """Return True if every overload with a tensor among its arguments has a tensor as the first one."""
+    """Return True if the first argument of every overload that has tensor arguments is a tensor."""
     types = [[str(a.type) for a in overload._schema.arguments] for overload in _overloads_of(name)]
     first_types = {first for first, *others in types if first == "Tensor" or "Tensor" in others}
     return first_types == {"Tensor"}

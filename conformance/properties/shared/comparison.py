@@ -68,8 +68,9 @@ class ComparisonPolicy:
     Use it for properties that do not check precision. With ``bool_bytes``, each bool must be stored as 0 or
     1.
 
-    If the CPU's error exceeds the tolerance, the device's error may be as large as the CPU's. This applies in
-    modes eager and lazy if the device under test is not the CPU, and with ``cpu_may_differ`` always.
+    If the CPU's error exceeds the tolerance, the device's error may be as large as the CPU's error. This
+    applies in modes eager and lazy if the device under test is not the CPU. With ``cpu_may_differ``, it
+    applies in every mode and also to the CPU.
     """
 
     strides: bool = False
@@ -80,7 +81,7 @@ class ComparisonPolicy:
     cpu_may_differ: bool = False
 
 
-#: Values within the tolerance, and all metadata except strides.
+#: Compare values within the tolerance, and all metadata except strides.
 VALUES = ComparisonPolicy()
 #: For properties that do not check precision: an output with the CPU's bits agrees.
 SAME_BITS_AGREE = ComparisonPolicy(same_bits_agree=True)
@@ -103,8 +104,8 @@ def compare_outputs(
 
     Return True if everything agrees.
 
-    If the CPU's error exceeds the tolerance, the device's error may be as large as the CPU's, and a note
-    records this. This applies in modes eager and lazy if the device under test is not the CPU. With
+    If the CPU's error exceeds the tolerance, the device's error may be as large as the CPU's error, and a
+    note records this. This applies in modes eager and lazy if the device under test is not the CPU. With
     ``policy.cpu_may_differ``, it applies in every mode and also to the CPU.
     """
     if not compare_leaf_counts(
@@ -122,7 +123,7 @@ def compare_outputs(
 
 @dataclasses.dataclass
 class _Comparison:
-    """The comparison of one result with its reference, which has the same number of leaves."""
+    """The comparison of one result with its reference. Both have the same number of leaves."""
 
     target: Target
     recorder: Recorder
@@ -183,13 +184,13 @@ class _Comparison:
         return all(stored_well)
 
     def _specified_values_agree(self, specified: list[tuple[int, Any, Any]]) -> bool:
-        """Compare the equations of the call's relation if it has one that applies, or else each value."""
+        """Compare the equations of the call's relation or, if no relation applies, each value."""
         unspecified = self.unspecified
         if self.call.is_overload:
             unspecified = unspecified | relations.unspecified_indices(self.call.name, self.call.sample)
         if self.call.relation is not None:
             if self.reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
-                return True  # the documentation does not define the factors of NaN and infinity
+                return True  # no page defines outputs with a relation, such as factors, for NaN and infinity
             if not self._all_bits_agree():
                 agrees = self._relation_holds()
                 if agrees is not None:
@@ -266,7 +267,7 @@ class _Comparison:
         return self.policy.same_bits_agree and (self.call.is_overload or not self.target.is_cpu)
 
     def _all_bits_agree(self) -> bool:
-        """Return whether equal bits suffice and every leaf is a tensor with the CPU's bits."""
+        """Return whether equal bits suffice for agreement, and each leaf is a tensor with the CPU's bits."""
         if not self._may_agree_by_bits:
             return False
         for value, base in self.leaves:
@@ -370,8 +371,8 @@ class _Comparison:
     def _equations_of(self, recorder: Recorder, value: Any) -> Any:
         """Return the equations of the relation for a result.
 
-        The result is None if the values of this call are specified. It is False if the equations cannot be
-        computed, which is recorded as a failure.
+        The result is None if the values of this call are specified. If the equations cannot be computed,
+        record a failure and return False.
         """
         relation = self.call.relation
         assert relation is not None
@@ -461,8 +462,8 @@ class _Comparison:
 def _belongs_on_device(call: Call) -> bool:
     """Return whether the result must be on the device.
 
-    It must if the call has a device argument or a tensor argument. A factory without a device argument
-    returns a tensor on the default device, even if it gets a tensor.
+    A result must be on the device if the call has a device argument or a tensor argument. A factory without
+    a device argument returns a tensor on the default device, even if its arguments contain a tensor.
     """
     if call.is_overload:
         return True

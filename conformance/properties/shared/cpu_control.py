@@ -1,7 +1,8 @@
 """The CPU control: a check that fails on the device runs on the CPU too before the failure counts.
 
-A failure that the CPU has too becomes a note. So does one that the CPU has with those composite kernels of
-torch that the device runs and the CPU does not: a device that runs torch's kernels is not at fault.
+A failure that the CPU has too becomes a note. A device may run composite kernels of torch for operators that
+have separate kernels on the CPU. The check therefore runs on the CPU with these composite kernels too. A
+failure of torch's composite kernels also becomes a note.
 
 If the CPU is the device under test, :func:`controlled_by_cpu` has no control, so every failure counts.
 :func:`with_cpu_control` has the control even then, because the CPU defines which results of an overload are
@@ -34,8 +35,8 @@ from conformance.target.target import Target
 CPU_FAILS_TOO = "the CPU fails the same check"
 COMPOSITE_FAILS_TOO = "the CPU fails the same check with torch's composite kernels, which the device runs"
 
-#: The kernels that a composite kernel calls round differently on a device. Its error may be larger than that
-#: of the composite kernel on the CPU by this factor.
+#: On a device, the kernels that a composite kernel calls round differently. The error of the composite kernel
+#: on the device may be larger than its error on the CPU by this factor.
 _ROUNDING_FACTOR = 4.0
 #: Kinds of failures that do not depend on values.
 _INDEPENDENT_OF_VALUES = frozenset({Kind.ALIASING, Kind.STATE})
@@ -48,7 +49,7 @@ class Conclusion(enum.Enum):
 
     PASSED = "passed"
     FAILED = "failed"
-    #: The CPU refuses the call in the checked form or layout.
+    #: The CPU rejects the call in the checked form or layout.
     CPU_REJECTS = "the CPU rejects the call"
     #: The CPU fails the same check.
     CPU_FAILS_TOO = "the CPU fails too"
@@ -87,7 +88,7 @@ def with_cpu_control(
         return Conclusion.PASSED
     copied = recorder.scratch()
     if copy_in(target, copied, reference.sample) is None:
-        recorder.merge(copied)  # the copy failed, not the call
+        recorder.merge(copied)  # the copy to the device failed, so a control of the call is not needed
         return Conclusion.FAILED
     if not cpu_accepts():
         recorder.allow_nothing_compared("the CPU refuses the call in that form")
@@ -142,8 +143,8 @@ def controlled_by_cpu(check: Check) -> Check:
     If the check fails on a device in a mode of single calls (eager or lazy), it runs on the CPU in mode
     eager. Each failure that the CPU has too, with the same kind, sample and message, becomes a note
     (:meth:`Recorder.excuse_failures_shared_with`).
-    Modes ``compile`` and ``graph`` have no control: the CPU has no graphs, and its compiler is not the
-    device's.
+    Modes ``compile`` and ``graph`` have no control: the CPU has no graphs, and the CPU and the device use
+    different compilers.
     """
 
     @functools.wraps(check)
@@ -157,7 +158,7 @@ def controlled_by_cpu(check: Check) -> Check:
                 or not _all_failures_excused_by_cpu(check, target, subject, recorder)
             ):
                 raise
-            recorder.first_only = False  # the first failure does not count, so look for others
+            recorder.first_only = False  # the first failure does not count, so search for more failures
             process_state.seed(recorder.seed, target)
             controlled(target, subject, recorder)
             return
@@ -168,7 +169,7 @@ def controlled_by_cpu(check: Check) -> Check:
 
 
 def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject, recorder: Recorder) -> bool:
-    """Turn each failure that the CPU has too into a note. Return True if no failure is left."""
+    """Turn each failure that the CPU has too into a note. Return True if no failure remains."""
     control = recorder.scratch()
     control.watch = None
     process_state.seed(recorder.seed, target)

@@ -29,7 +29,7 @@ def _normal(x: torch.Tensor) -> torch.Tensor:
     return values
 
 
-#: The operators without the wrapper of torch's database that seeds the generator before every call.
+#: Random operators as torch defines them. In torch's database, a wrapper seeds the generator before a call.
 UNSEEDED_OPERATORS: dict[str, Callable[..., Any]] = {
     "bernoulli": torch.bernoulli,
     "cauchy": torch.Tensor.cauchy_,
@@ -110,17 +110,17 @@ def unseeded_random_operator(subject: Subject) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def generators_restored() -> Iterator[None]:
-    """At the end of the block, restore the host's generator and seed the device's generator."""
+    """When the context ends, restore the host's generator and seed the device's generator with 0."""
     before = torch.default_generator.get_state()
     try:
         yield
     finally:
-        torch.manual_seed(0)  # for the device; the next line restores the host's state
+        torch.manual_seed(0)  # seeds the device; the next line restores the host's state
         torch.default_generator.set_state(before)
 
 
 def check_kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribution: Distribution) -> None:
-    """Compare the distribution function of values (float64, one dimension) with the specified one."""
+    """Compare the distribution function of values (float64, one dimension) with ``distribution``."""
     ordered = values.sort().values
     count = ordered.numel()
     above = torch.arange(1, count + 1, dtype=torch.float64) / count
@@ -136,7 +136,7 @@ def check_kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribut
 def check_moments(
     recorder: Recorder, values: torch.Tensor, mean: float, variance: float, low: float, high: float
 ) -> None:
-    """Compare mean, variance and bounds of values (float64, one dimension) with the specified ones."""
+    """Compare mean, variance and range of values (float64, one dimension) with the expected numbers."""
     average, allowed = float(values.mean()), 6 * math.sqrt(variance / values.numel())
     message = f"the mean of {values.numel()} values is {average:.4f}, expected {mean} ± {allowed:.4f}."
     fact(recorder, abs(average - mean) <= allowed, Kind.VALUE, message)

@@ -19,7 +19,8 @@ COMPLEX = ("complex64", "complex128")
 def declared_dtypes(target: Target, subject: Subject) -> frozenset[str]:
     """Return the names of the dtypes that the target declares for an operator.
 
-    They are the target's list for the operator, else the target's dtypes that the CPU supports for it.
+    If the target lists dtypes for the operator, return this list. Otherwise return the target's dtypes that
+    the CPU supports for the operator.
     """
     listed = target.dtype_overrides.get(subject.name)
     if listed is not None:
@@ -30,9 +31,9 @@ def declared_dtypes(target: Target, subject: Subject) -> frozenset[str]:
 
 
 def dtypes_of(target: Target, subject: Subject, among: Sequence[str] | None = None) -> list[str]:
-    """Return the declared dtypes for which the CPU has a reference.
+    """Return the declared dtypes of an operator that the CPU supports, so that references exist.
 
-    They are in the order of ``among``, or sorted by name.
+    The dtypes are in the order of ``among``, which restricts them, or sorted by name.
     """
     supported = {dtype_name(d) for d in torch_testing_internals.forward_dtypes(subject.info)}
     names = declared_dtypes(target, subject) & supported
@@ -65,7 +66,7 @@ def differentiable_dtypes(target: Target, subject: Subject, among: Sequence[str]
 
 
 def derivatives_crash(target: Target, dtype: str) -> bool:
-    """Return True if derivatives in a dtype need conjugate views, which end the process on the target.
+    """Return True if derivatives in a dtype need conjugate views, which terminate the target's process.
 
     Autograd makes such views in the derivatives of complex operators.
     """

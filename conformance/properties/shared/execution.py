@@ -50,8 +50,8 @@ def declares_call(
 ) -> bool:
     """Return whether the target declares every dtype that an operator's call needs.
 
-    The call runs on the CPU to collect its dtypes; so does ``derive(info, sample)`` if it is given. If a
-    dtype is undeclared, the recorder records it as omitted.
+    To collect the dtypes, run the call on the CPU, and ``derive(info, sample)`` too if it is given. Record
+    undeclared dtypes as omitted.
     """
     if undeclared_dtypes.declares_all(target):
         return True
@@ -125,7 +125,8 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
 
     ``check`` is the argument of :func:`conformance.samples.copies.to_device`.
     """
-    # Modified calls have the index of their original, so the sample that was copied last decides.
+    # A modified call has the index of its original sample. The basis of failures with this index therefore
+    # depends on the sample that was copied last.
     if goes_beyond_the_page(recorder.id.case.subject, sample):
         recorder.parity_sample_indices.add(sample.index)
     else:

@@ -75,9 +75,9 @@ def name_of(func: Any) -> str:
 
 
 class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs a composite kernel of torch in place of the CPU's own kernel, wherever a backend would do so.
+    """Dispatch mode that runs composite kernels of torch in place of CPU kernels, as a backend does.
 
-    ``key`` is the dispatch key of the backend. ``has_replaced`` is true after the first such call.
+    ``key`` is the dispatch key of the backend. ``has_replaced`` is true after the first replaced CPU kernel.
     """
 
     def __init__(self, key: str) -> None:
@@ -89,11 +89,12 @@ class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, keywords = name_of(func), kwargs or {}
         composite = composite_key(name, self._key)
-        # The functional form of a structured operator only calls its out= form. It is no kernel of its own.
+        # The functional form of a structured operator only calls its out= form and computes nothing itself.
         is_wrapper = composite is torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
         if composite is None or is_wrapper or name in self._open:
             return func(*args, **keywords)
-        # The kernels that a common composite kernel calls may differ.
+        # If the CPU has no kernel of its own, it runs the composite kernel too, so nothing is replaced.
+        # Replace anyway, because the kernels that the composite kernel calls may differ.
         self.has_replaced |= has_kernel(name, "CPU")
         self._open.append(name)
         try:

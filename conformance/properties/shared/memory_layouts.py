@@ -1,6 +1,4 @@
-"""Place tensors in memory layouts, built from views on the device of the tensor, and check the surrounding
-memory.
-"""
+"""Place tensors in other memory layouts on their device, and check that no surrounding memory changes."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ class EmbeddedTensor:
     def is_unchanged(self, *, whole: bool) -> bool:
         """Return whether the memory around the view, or with ``whole`` all memory, has its original bytes.
 
-        A call may resize ``out=``, and then use other elements of the memory. Nothing is known about the
-        memory around a resized view: the function returns True.
+        A call may resize ``out=`` and then use other elements of the memory. If the view was resized, return
+        True, because the memory around it is not known.
         """
         if not whole and self._place_of_view() != self._place:
             return True
@@ -54,8 +52,8 @@ Layout = Callable[[torch.Tensor], EmbeddedTensor | None]
 def _canary_memory(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.Tensor:
     """Return memory filled with a canary value that differs from the tensor's values.
 
-    The canary is zero if the tensor is all ones, because ``torch.all`` could not distinguish two nonzero
-    values. It is one if all of a tensor's integers are the usual canary.
+    If every element of the tensor is one, the canary is zero, because ``torch.all`` does not distinguish
+    nonzero values. If every element of an integer tensor is the usual canary, the canary is one.
     """
     canary = extreme if like.is_floating_point() or like.is_complex() else _CANARY
     if bool((like == 1).all()):
@@ -82,7 +80,7 @@ def at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
 
 
 def with_gaps_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Place a tensor in the odd elements of memory."""
+    """Place a tensor in every second element of memory, after an offset of one element."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
     base = _canary_memory((*tensor.shape, 2), tensor, _BELOW)
@@ -114,7 +112,7 @@ def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
 def with_equal_slices(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return a copy of a tensor in which all slices along one dimension equal the first slice.
 
-    The dimension is the first one that has several elements. The result is None if no dimension has.
+    The dimension is the first dimension with several elements. The result is None if none has several.
     """
     dimensions = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
     if not dimensions or tensor.numel() == 0:
@@ -123,9 +121,9 @@ def with_equal_slices(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def expanded(tensor: torch.Tensor) -> EmbeddedTensor | None:
-    """Place one slice of a tensor, expanded with a stride of zero.
+    """Place one slice of a tensor, expanded with a stride of zero to the tensor's shape.
 
-    The expanded dimension is the first one that has several elements.
+    The expanded dimension is the first dimension that has several elements.
     """
     dimensions = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
     if not dimensions or tensor.numel() == 0:

@@ -36,7 +36,7 @@ class Maker:
         return self.values(*shape, low=0.5 if self.dtype.is_floating_point else 1, high=4)
 
     def distinct(self, *shape: int) -> torch.Tensor:
-        """Return distinct values in random order. Values repeat if the dtype has too few of them."""
+        """Return distinct values in random order. Values repeat if the dtype has too few distinct values."""
         count = torch.Size(shape).numel()
         order = torch.randperm(count, generator=self._generator).reshape(shape)
         return (order - count // 2).to(self.dtype) if self.dtype != torch.uint8 else order.to(self.dtype)
@@ -208,7 +208,7 @@ def _recurrent_calls(gates: int, *, cells: bool = False, random: bool = False) -
         two_layers = [data, sizes, states(2), [*params, *layer(4)], True, 2]
         if random:
             return [[*two_layers, 0.5, True, False]]
-        # Dropout with probability 1 in training is deterministic, and so is evaluation, which has no dropout.
+        # Both calls are deterministic: one without dropout (evaluation), one with dropout probability 1.
         return [[data, sizes, states(1), params, True, 1, 0.0, False, False], [*two_layers, 1.0, True, False]]
 
     return argument_lists
@@ -218,7 +218,7 @@ def _embedding_bag_calls(make: Maker) -> list[list[Any]]:
     weight = make.values(5, 9)
     indices, offsets = torch.tensor([0, 2, 4, 1, 2]), torch.tensor([0, 2, 3])
     calls = []
-    # Sum, mean and maximum; then gradients scaled by frequency; then weighted samples with a padding row.
+    # In this order: sum, mean, maximum, gradients scaled by frequency, weighted samples with a padding row.
     for mode, by_frequency, weights, padding in (
         (0, False, None, -1),
         (1, False, None, -1),
@@ -422,8 +422,8 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
     ),
     "isin.Scalar_Tensor": HandmadeCalls(
         "isin",
-        # The first element occurs only at the end of the tensor, so a kernel that reads other memory does not
-        # find it.
+        # In the first call, the number 2 is only at the end of the tensor. A kernel that reads wrong memory
+        # does not find it.
         lambda m: [[2, m.distinct(5).sort()[0]], [2, m.values(6)], [1, m.values(6), {"invert": True}]],
     ),
     "clamp_max": HandmadeCalls("clamp", lambda m: [[m.values(3, 5), 1]]),

@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def _fractional_max_pool_calls(dimensions: int, *, backward: bool = False) -> Build:
-    """Return a function that makes pooling calls. Their windows move if a kernel misreads the random numbers.
+    """Return a function that makes pooling calls whose windows move if a kernel misreads the random numbers.
 
     The random numbers are multiples of 1/4, so no dtype rounds them. The input values are distinct, and
     bfloat16 represents all of them exactly. Each window therefore has a unique largest element, and the
@@ -49,10 +49,10 @@ def _cdist_backward_calls(make: Maker) -> list[list[Any]]:
 
 
 def _isin_calls(make: Maker) -> list[list[Any]]:
-    """Return isin calls in which each row of test elements matches other elements.
+    """Return isin calls in which each row of test elements matches different elements.
 
-    Argument layouts fill the memory around a tensor with 3, 96 and -96. ``elements`` contains these numbers,
-    and ``test_elements`` does not: a kernel that reads this memory finds wrong matches.
+    Checks of argument layouts fill the memory around a tensor with 3, 96 and -96. ``elements`` contains these
+    numbers, and ``test_elements`` does not: a kernel that reads this memory finds wrong matches.
     """
     elements = torch.cat([torch.arange(21), torch.tensor([96, -96, 3])]).to(make.dtype).reshape(4, 6)
     test_rows, test_row = [[1, 5, 7, 11], [2, 4, 8, 13], [0, 6, 9, 17]], [5, 7, 11, 13, 17]
@@ -93,8 +93,8 @@ def _searchsorted_calls(make: Maker) -> list[list[Any]]:
 def _ctc_loss_calls(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
     """Return ctc_loss calls: full-length sequences, then shorter sequences with a different ``blank``.
 
-    With ``zero_infinity``, the last sequence is too short for its target. Without it, all sequences are long
-    enough, because the gradient of an infinite loss is undocumented.
+    With ``zero_infinity``, the last sequence is too short for its target. In the other calls, all
+    sequences are long enough, because the gradient of an infinite loss is undocumented.
     """
     steps = make.values(41, 3, 6).log_softmax(-1)
     targets = torch.tensor([[1, 2, 5, 4], [4, 4, 1, 2], [5, 2, 1, 5]])
@@ -115,15 +115,15 @@ def _ctc_loss_backward_calls(make: Maker, *, tensors: bool = False) -> list[list
         lengths, options = rest[:2], [*rest[2:], *(0, False)[len(rest) - 2 :]]
         loss, alpha = aten._ctc_loss(steps, targets, *map(list, lengths), *options)
         for row, (steps_of, labels) in enumerate(zip(*map(list, lengths), strict=True)):
-            alpha[row, int(steps_of) :] = 0  # the kernel does not write these elements
+            alpha[row, int(steps_of) :] = 0  # the forward kernel leaves these elements unwritten
             alpha[row, :, 2 * int(labels) + 1 :] = 0
         calls.append([make.values(3, low=-2, high=2), steps, targets, *lengths, loss, alpha, *options])
     return calls
 
 
 def _scaled_mm_calls(make: Maker) -> list[list[Any]]:
-    """Return scaled products: with a bias, with row and column scales, with a float32 result, and with an
-    8-bit result.
+    """Return calls of scaled products: with a bias, with row and column scales, with a float32 result, and
+    with an 8-bit result.
 
     torch's Meta kernels accept all calls on every device, except the product with seven columns.
     """
@@ -141,7 +141,7 @@ def _scaled_mm_calls(make: Maker) -> list[list[Any]]:
 
 
 def _scaled_mm_v2_calls(make: Maker) -> list[list[Any]]:
-    """Return scaled products with lists of scales: for whole tensors, and for rows and columns."""
+    """Return calls of scaled products with lists of scales: for whole tensors, and for rows and columns."""
     calls = []
     for x, y, left_scale, right_scale, bias, _, dtype in _scaled_mm_calls(make)[:2]:
         recipe = [0] if left_scale.dim() == 0 else [1]
@@ -150,7 +150,7 @@ def _scaled_mm_v2_calls(make: Maker) -> list[list[Any]]:
 
 
 def _embedding_bag_with_padding_calls(make: Maker) -> list[list[Any]]:
-    """Return an embedding_bag sum with a padding row."""
+    """Return an embedding_bag call with mode sum, sample weights and a padding row."""
     indices, offsets = torch.tensor([4, 1, 0, 3, 1, 2, 4]), torch.tensor([0, 3, 3])
     return [[make.values(5, 3), indices, offsets, False, 0, False, make.values(7), False, 1]]
 
@@ -174,16 +174,16 @@ def _batch_norm_without_statistics_calls(make: Maker) -> list[list[Any]]:
 
 
 def _upsample_backward_with_scales_calls(make: Maker) -> list[list[Any]]:
-    """Return a call of an upsampling gradient with explicit scales.
+    """Return an upsampling backward call with explicit scales.
 
-    The quotients of the sizes are other scales. A kernel that computes them reads other elements.
+    The scales differ from the quotients of the sizes. A kernel that uses the quotients reads wrong elements.
     """
     return [[make.values(1, 2, 5, 7), [5, 7], [1, 2, 3, 4], 1.25, 1.5]]
 
 
 def _batch_norm_backward_in_evaluation_calls(make: Maker) -> list[list[Any]]:
-    """Return the gradient of a normalisation by running statistics that differ from the statistics of the
-    batch.
+    """Return a backward call of batch normalisation in evaluation mode. The running statistics differ from
+    the statistics of the batch.
     """
     statistics = [make.values(3), make.positive(3), make.values(3), make.positive(3)]
     mask, reserve = [True, True, True], torch.empty(0, dtype=torch.uint8)
@@ -209,7 +209,7 @@ def _bernoulli_with_probability_calls(make: Maker) -> list[list[Any]]:
 
 
 def _segment_reduce_backward_calls(make: Maker) -> list[list[Any]]:
-    """Return segment_reduce gradients whose offsets or lengths differ between rows."""
+    """Return segment_reduce backward calls whose offsets or lengths differ between rows."""
     data = make.positive(3, 6, 2)
     offsets = torch.tensor([[0, 2, 3, 6], [0, 1, 5, 6], [0, 3, 4, 6]])
     calls = []

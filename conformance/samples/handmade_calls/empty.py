@@ -23,7 +23,7 @@ def _ctc_loss_backward_without_targets_calls(*, tensors: bool) -> Build:
         lengths: list[Any] = [[9, 8, 7], [0, 0, 0]]
         loss, alpha = aten._ctc_loss(steps, targets, *lengths)
         for row, count in enumerate(lengths[0]):
-            alpha[row, count:] = 0  # the kernel does not write these elements
+            alpha[row, count:] = 0  # the forward kernel leaves these elements unwritten
         length_arguments = map(torch.tensor, lengths) if tensors else lengths
         return [[make.values(3, low=-2, high=2), steps, targets, *length_arguments, loss, alpha, 0, False]]
 

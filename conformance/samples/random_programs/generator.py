@@ -22,8 +22,8 @@ DTYPES = ("float32", "bfloat16", "int64", "bool")
 _MAX_CANDIDATES = 40
 #: The maximal number of input tensors of a program.
 _MAX_INPUTS = 5
-#: Forms that fit every tensor. They have a lower probability, because they would otherwise be chosen most
-#: often.
+#: Forms that fit every tensor and would therefore be chosen most often. The generator gives these forms a
+#: lower probability.
 _COMMON_FORMS = frozenset(
     {"{0}.detach()", "{0}.unbind({1})[0]", "{0}.split(1, {1})[-1]", "{0}.zero_()", "{0}.fill_({1})"}
 )

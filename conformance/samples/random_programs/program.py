@@ -52,7 +52,8 @@ class Step:
 class Program:
     """Steps on tensors. Each input and each result of a step is a register: ``x0``, ``x1``, ...
 
-    A view shares memory with the register that it was made from, so a write changes both.
+    A view shares memory with the register that it was made from, so a write to
+    one of them changes both registers.
     """
 
     index: int

@@ -32,8 +32,8 @@ def smaller_programs(program: Program) -> Iterator[Program]:
 def _program_size(program: Program) -> tuple[int, int, int, int]:
     """Return the sizes that shrinking reduces, the most important first.
 
-    They are the number of steps, the number of elements and dimensions of all inputs, the number of inputs,
-    and the sum of the absolute integer arguments.
+    The sizes are the number of steps, the number of elements and dimensions of all inputs, the number of
+    inputs, and the sum of the absolute integer arguments.
     """
     shapes = [input_spec.shape for input_spec in program.input_specs]
     elements = sum(_element_count(shape) + len(shape) for shape in shapes)

@@ -51,7 +51,7 @@ async function loadAll(which) {
 }
 const everything = () => Array.from({ length: index.shards }, (_, number) => number);
 
-/* Yield each case of the loaded shards: its name, and the dtypes and letters of each line that has the case. */
+/* Yield each case of the loaded shards: its name, and its dtypes and verdict letters in each series (line) that has it. */
 function* cases(which) {
   for (const number of which) {
     const shard = shards.get(number);
@@ -94,7 +94,7 @@ function alone(found) {
 }
 const wide = (label, body) => `<div class="wide" tabindex="0" role="region" aria-label="${text(label)}"><table>${body}</table></div>`;
 
-/* Draw a table of cases × lines. The first row has the passed results of each line. */
+/* Draw a table of cases × series (lines). The first row has the passed results of each series. */
 function grid(entries, label, nameOf) {
   const lines = [...new Set(entries.flatMap((entry) => [...entry.lines.keys()]))].sort((a, b) => a - b);
   const sums = lines.map((number) => {
@@ -151,7 +151,7 @@ async function showProperty(name) {
     grid(found, "subject", (entry) => link("op", subjectOf(entry)));
 }
 
-/* Return the history of one result on one line: each verdict with its first night. */
+/* Return the history of one result in one series (line): each verdict with the first run (night) that had it. */
 function history(shard, id, number, letter) {
   const line = index.lines[number], noted = ((shard.history[id] || {})[number] || [[0, letter]]);
   return noted.map(([night, one], place) => {

@@ -31,8 +31,8 @@ class PublishedRun:
     """A leg of a published run, with its counts. The data of the site calls it a night.
 
     ``leg`` has no result rows. ``level`` is the broadest level that the leg holds. ``planned`` is the number
-    of results at the level of the run; of these, ``passed`` results passed, and the target claims ``claimed``
-    results. ``regressed`` lists ids of results that regressed since the run ``compared_with``: at most a
+    of results at the level of the run: ``passed`` of these results passed, and the target claims ``claimed``
+    of them. ``regressed`` lists ids of results that regressed since the run ``compared_with``: at most a
     thousand of the ``regressed_count`` results.
     """
 
@@ -54,8 +54,8 @@ class PublishedRun:
     def when(self) -> datetime.datetime:
         """The time that determines the order and the age of runs.
 
-        For runs of this project's workflow it is the time of receipt, which a backend cannot set. For all
-        other runs it is the start of the run.
+        For a run of this project's workflow, this is the time of receipt, which a backend cannot set. For
+        every other run, this is the start of the run.
         """
         return self.provenance.received if self.provenance.channel == "our-workflow" else self.started
 

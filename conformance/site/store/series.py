@@ -20,7 +20,7 @@ ALL, WEEKLY = 30, 180
 
 @dataclasses.dataclass
 class Entry:
-    """A published run, and the delta from the verdict table of the previous run to its own.
+    """A published run, and the delta from the verdict table of the previous run to the table of this run.
 
     ``is_compared`` is False until :meth:`Series.compare_pending` has computed the regressions of the run.
     """
@@ -64,7 +64,7 @@ class Series:
 
     def add(self, run: PublishedRun, table: VerdictTable) -> None:
         """Insert a run in time order. The caller must call :meth:`compare_pending` afterwards."""
-        # The name orders runs with equal times, so that the order does not depend on their arrival.
+        # Runs with equal times are ordered by name, so that the order of arrival does not matter.
         moment = (run.when, run.run)
         position = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
         before = VerdictTable()
@@ -150,7 +150,9 @@ class Series:
             head, *lines = file.read_text().splitlines()
             header = json.loads(head)
             if header["schema"] != SCHEMA:
-                raise ValueError(f"its schema is {header['schema']!r}; this version reads {SCHEMA}")
+                raise ValueError(
+                    f"its schema is {header['schema']!r}; this version of the suite reads {SCHEMA}"
+                )
             entries = [
                 Entry(PublishedRun.from_json(data["night"]), TableDelta.from_json(data["change"]))
                 for data in map(json.loads, lines)

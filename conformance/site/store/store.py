@@ -22,7 +22,7 @@ from conformance.site.store.series import SCHEMA, Series
 from conformance.site.store.verdict_table import VerdictTable
 from conformance.site.submissions import Refused
 
-#: The file that marks a folder as a store. It contains the data that does not belong to a series.
+#: The file that marks a folder as a store. The file contains the data that does not belong to a series.
 MARK = "store.json"
 _SCHEDULES = "schedules.jsonl"
 #: The number of days for which schedules are stored, and the maximum number of stored refused runs.
@@ -167,7 +167,9 @@ class Store:
         try:
             head = json.loads((folder / MARK).read_text())
             if head["schema"] != SCHEMA:
-                raise ValueError(f"its schema is {head['schema']!r}; this version reads {SCHEMA}")
+                raise ValueError(
+                    f"its schema is {head['schema']!r}; this version of the suite reads {SCHEMA}"
+                )
             store.stored_runs = set(map(str, head["seen"]))
             store.refused = [
                 Refused(str(refusal["place"]), str(refusal["why"])) for refusal in head["refused"]

@@ -141,7 +141,7 @@ def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
 
 
 def _reduced_row(row: ResultRow) -> ResultRow:
-    """Return the part of a result row that is stored. It suffices to distinguish different failures."""
+    """Return the part of a result row that is stored. This part suffices to distinguish failures."""
     reduced: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
         {"kind": failure["kind"][:20], "message": scrub.scrub_text(failure["message"][:_MESSAGE])}

@@ -1,1 +1,1 @@
-"""Functions for target files: what a backend needs more than one call of its own for."""
+"""Hooks for target files of backends whose own API has no single function for the purpose of the hook."""

@@ -46,9 +46,10 @@ class CoverageError(ValueError):
 class Method:
     """An upstream test method.
 
-    ``covered_by`` lists properties: ``write-through-select/views`` for a behaviour, ``value`` alone for a
-    property of all database entries. ``reason`` is a key of :data:`REASONS`. The method is uncovered if both
-    are empty. ``wheel`` is True if the torch wheel contains the data that the method runs over.
+    ``covered_by`` lists properties: ``write-through-select/views`` is a behaviour, and a name without a
+    subject, such as ``value``, is a property of database entries. ``reason`` is a key of :data:`REASONS`. The
+    method is uncovered if both are empty. ``wheel`` is True if the torch wheel contains the data that the
+    method runs over.
     """
 
     file: str
@@ -65,8 +66,8 @@ def file_stems() -> list[str]:
 
 
 def pinned_names(stem: str) -> dict[str, Any]:
-    """Return the ``file``, ``commit`` and ``classes`` of a file in ``test_names``. ``commit`` is None if the
-    names come from public adaptations of the test file.
+    """Return the content of a file in ``test_names``: ``file``, ``commit`` and ``classes``. ``commit`` is
+    None if the names come from public adaptations of the test file.
     """
     data: dict[str, Any] = json.loads((FOLDER / "test_names" / f"{stem}.json").read_text())
     return data
@@ -106,14 +107,16 @@ def _check_names(path: Path, table: dict[str, Any], wheel: set[str], classes: di
     for owner, entries in table.items():
         for name in entries:
             if f"{owner}.{name}" not in pinned_names:
-                raise CoverageError(f"{path.name}: {owner}.{name} is not a pinned method; fix the name")
+                raise CoverageError(
+                    f"{path.name}: {owner}.{name} is not a method in test_names; fix the name"
+                )
     for wheel_name in wheel:
         if wheel_name not in pinned_names and wheel_name not in classes:
             raise CoverageError(
-                f"{path.name}: the list 'wheel' names {wheel_name}, which is not a pinned class or method; "
-                "fix the name"
+                f"{path.name}: the list 'wheel' names {wheel_name}, which is not a class or method in "
+                "test_names; fix the name"
             )
     for owner, listed in classes.items():
         twice = [name for name, count in collections.Counter(listed).items() if count > 1]
         if twice:
-            raise CoverageError(f"{path.stem}.json: {owner}.{twice[0]} is pinned twice; remove one")
+            raise CoverageError(f"{path.stem}.json: {owner}.{twice[0]} is listed twice; remove one")

@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 
 class Runtime:
-    """Devices, streams and memory of the accelerator, through ``torch.accelerator``. Tests replace this class
-    by a faulty one.
+    """Access to the accelerator's devices, streams and memory through ``torch.accelerator``. Tests replace
+    this class by a faulty class.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -230,7 +230,7 @@ class ModelRuntime(Runtime):
 
 
 def default_runtime(lab: Lab) -> Runtime:
-    """Return the runtime of the Lab's device, or a ``ModelRuntime`` if that device is the CPU."""
+    """Return the runtime of the Lab's device, or a simulated runtime if this device is the CPU."""
     return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 

@@ -13,7 +13,8 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.accelerator import _accelerator_or_model
 
 #: Two seeds with the same lower 32 bits. A module that drops the upper bits reports the same initial seed for
-#: both. Their numbers are not compared, because the CPU's generator draws the same numbers for both.
+#: both. The random numbers drawn after each seed are not compared: the CPU's generator draws the same
+#: numbers for both seeds.
 _SEED = 2**40 + 3
 _SAME_LOWER_HALF = 3
 #: The key in ``torch.accelerator.memory_stats()`` under which the sum of all bytes allocated so far is
@@ -47,18 +48,24 @@ def seeds_by_the_module(lab: Lab) -> None:
         lab.holds(f"{name} sets the initial seed", module.initial_seed() == _SEED)
         first = _draw_random_numbers(lab)
         seed(_SEED)
-        lab.holds(f"{name} repeats", torch.equal(first, _draw_random_numbers(lab)))
+        lab.holds(
+            f"{name} with an equal seed repeats the random numbers",
+            torch.equal(first, _draw_random_numbers(lab)),
+        )
         seed(_SAME_LOWER_HALF)
-        lab.holds(f"{name} sets another initial seed", module.initial_seed() == _SAME_LOWER_HALF)
+        lab.holds(f"{name} changes the initial seed", module.initial_seed() == _SAME_LOWER_HALF)
         seed(_SAME_LOWER_HALF + 1)
-        lab.holds(f"{name} with another seed draws others", not torch.equal(first, _draw_random_numbers(lab)))
+        lab.holds(
+            f"different seeds for {name} give different random numbers",
+            not torch.equal(first, _draw_random_numbers(lab)),
+        )
     for name in ("seed", "seed_all"):
         seed = getattr(module, name, module.seed)
         seeds = set()
         for _ in range(2):
             seed()
             seeds.add(module.initial_seed())
-        lab.holds(f"{name} sets a seed of its own choice", len(seeds - {_SAME_LOWER_HALF + 1}) == 2)
+        lab.holds(f"each call of {name} sets a different seed", len(seeds - {_SAME_LOWER_HALF + 1}) == 2)
     module.set_rng_state(before)
 
 
@@ -68,7 +75,7 @@ def seeds_by_the_module(lab: Lab) -> None:
     capabilities=("generator",),
     must_detect=(),
     page="accelerator/generator.html",
-    ground="The page for backends lists the functions and asks that a saved state repeats the numbers",
+    ground="The page for backends lists the functions; a restored state must repeat the random numbers",
 )
 def states_by_the_module(lab: Lab) -> None:
     """If a saved state of the device module's generator is restored, the random numbers that followed this
@@ -83,19 +90,21 @@ def states_by_the_module(lab: Lab) -> None:
     first = _draw_random_numbers(lab)
     lab.holds("drawing changes the state", not torch.equal(state, module.get_rng_state()))
     module.set_rng_state(state)
-    lab.holds("it goes on from a state", torch.equal(first, _draw_random_numbers(lab)))
+    lab.holds("a restored state repeats the random numbers", torch.equal(first, _draw_random_numbers(lab)))
     all_states = getattr(module, "get_rng_state_all", lambda: [module.get_rng_state()])
     restore_all = getattr(module, "set_rng_state_all", lambda states: module.set_rng_state(states[0]))
     states = all_states()
     first = _draw_random_numbers(lab)
-    lab.holds("drawing changes one of all states", not _all_equal(states, all_states()))
+    lab.holds("drawing changes a state of get_rng_state_all", not _all_equal(states, all_states()))
     restore_all(states)
-    lab.holds("it goes on from the states of all devices", torch.equal(first, _draw_random_numbers(lab)))
+    lab.holds(
+        "restoring all devices' states repeats the numbers", torch.equal(first, _draw_random_numbers(lab))
+    )
     with lab.parity("No page says that a state of another dtype is an error"):
         lab.raises("a state of floats", lambda: module.set_rng_state(torch.zeros(3)), TypeError, RuntimeError)
     module.set_rng_state(before)
-    with lab.consistent("The state read after a restore must be the restored one"):
-        lab.holds("the state is the one from before", torch.equal(before, module.get_rng_state()))
+    with lab.consistent("The state read after a restore must equal the restored state"):
+        lab.holds("the state equals the restored state", torch.equal(before, module.get_rng_state()))
 
 
 def _all_equal(left_states: list[torch.Tensor], right_states: list[torch.Tensor]) -> bool:
@@ -117,20 +126,20 @@ def streams_of_the_module(lab: Lab) -> None:
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     module = runtime.device_module()
-    # No page says that a device module has these functions.
+    # A device module without one of these functions passes, because no page requires them.
     current_stream = getattr(module, "current_stream", runtime.current_stream)
     stream_context = getattr(module, "stream", lambda stream: stream)
     set_stream = getattr(module, "set_stream", torch.accelerator.set_stream)
     outer, stream = runtime.current_stream(), runtime.stream()
-    lab.holds("the module knows the current one", current_stream() == outer)
+    lab.holds("the module returns the current stream", current_stream() == outer)
     with stream_context(stream):
-        lab.holds("inside it is the stream's", runtime.current_stream() == stream)
-        lab.holds("the module knows it inside", current_stream() == stream)
-    lab.holds("it is put back", runtime.current_stream() == outer)
+        lab.holds("the context sets the current stream", runtime.current_stream() == stream)
+        lab.holds("the module returns the context's stream", current_stream() == stream)
+    lab.holds("the context restores the previous stream", runtime.current_stream() == outer)
     set_stream(stream)
-    lab.holds("set without a context", runtime.current_stream() == stream)
+    lab.holds("set_stream sets the current stream", runtime.current_stream() == stream)
     set_stream(outer)
-    lab.holds("set back", runtime.current_stream() == outer)
+    lab.holds("set_stream restores the previous stream", runtime.current_stream() == outer)
 
 
 @behaviour(
@@ -140,27 +149,27 @@ def streams_of_the_module(lab: Lab) -> None:
     page="accelerator/device.html",
     basis="consistency",
     ground=(
-        "what the module reports must agree with the use, the declared dtypes and the captures of the device"
+        "The module's reports must agree with the device's use, its declared dtypes and its graph captures"
     ),
 )
 def devices_of_the_module(lab: Lab) -> None:
     """The device module refuses a device that does not exist and keeps the current device. After the device
-    was used, the module reports that it is initialized. It reports support for bfloat16 if the target
-    declares bfloat16. It reports a graph capture only during a capture.
+    was used, the module reports that it is initialized. The module reports support for bfloat16 if the target
+    declares bfloat16, and a graph capture only during a capture.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     module = runtime.device_module()
-    lab.same("work is done", lab.integers(3) + 1)
-    lab.holds("it is initialised", getattr(module, "is_initialized", lambda: True)())
+    lab.same("a sum on the device", lab.integers(3) + 1)
+    lab.holds("the module reports that it is initialised", getattr(module, "is_initialized", lambda: True)())
     if "bfloat16" in lab.target.dtypes:
         lab.holds("bfloat16 is supported", getattr(module, "is_bf16_supported", lambda: True)())
     captures = getattr(module, "is_current_stream_capturing", lambda: False)()
-    lab.holds("no stream captures", not captures)
+    lab.holds("the module reports no graph capture", not captures)
     before, absent = runtime.current_index(), runtime.device_count() + 7
     errors = (RuntimeError, ValueError, AssertionError)
     with lab.documented():
         lab.raises("set_device of a device that does not exist", lambda: module.set_device(absent), *errors)
-    with lab.parity("No page says that a question about a device that does not exist is an error"):
+    with lab.parity("No page says that a query about a device that does not exist is an error"):
         for name in ("get_device_name", "get_device_properties"):
             # A module without the function raises an AttributeError.
             lab.raises(
@@ -169,7 +178,7 @@ def devices_of_the_module(lab: Lab) -> None:
                 *errors,
                 AttributeError,
             )
-    lab.holds("the current device is the same", runtime.current_index() == before)
+    lab.holds("the current device is unchanged", runtime.current_index() == before)
 
 
 def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
@@ -232,7 +241,8 @@ def memory_by_the_module(lab: Lab) -> None:
         lab.holds("a tensor is counted", counts.memory_allocated() >= size)
     with lab.documented():
         lab.holds(
-            "reserved peaks are no less", counts.max_memory_reserved() >= counts.memory_reserved() >= size
+            "the reserved peak is at least the reserved memory",
+            counts.max_memory_reserved() >= counts.memory_reserved() >= size,
         )
     del tensor
     expect_agreement("without it")
@@ -240,23 +250,31 @@ def memory_by_the_module(lab: Lab) -> None:
         lab.holds("the peak stays", counts.max_memory_allocated() >= size)
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
     with lab.documented():
-        lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
-        lab.holds("sums that were reset", _resets_sums_if_supported(module, counts))
+        lab.holds(
+            "the reset peak equals the allocated memory",
+            counts.max_memory_allocated() == counts.memory_allocated(),
+        )
+        lab.holds("the reset sum is smaller than before", _resets_sums_if_supported(module, counts))
     getattr(module, "empty_cache", counts.empty_cache)()
     expect_agreement("with an empty cache")
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
-    expect_agreement("with the peaks of an empty cache")
+    expect_agreement("with the cache empty and its peaks reset")
     memory_stats = getattr(module, "memory_stats", counts.memory_stats)
     table = dict(memory_stats())
     tensor_in_use = lab.integers(1 << 16)
     runtime.synchronize()
     with lab.documented():
-        lab.holds("the table follows allocations", dict(memory_stats()) != table)
-    lab.same("a tensor outlives the counts", tensor_in_use.shape)
+        lab.holds("memory_stats changes with an allocation", dict(memory_stats()) != table)
+    lab.same("a tensor that stayed alive during the counts", tensor_in_use.shape)
     del tensor_in_use
     with lab.parity("No page says that a device must have free memory at that moment"):
         lab.holds("some memory is free", counts.get_memory_info()[0] > 0)
     free, total = getattr(module, "mem_get_info", counts.get_memory_info)()
     with lab.documented():
-        lab.holds("no more is free than there is", 0 <= free <= total and total >= counts.memory_reserved())
-    lab.holds("total memory is what torch.accelerator says", total == counts.get_memory_info()[1])
+        lab.holds(
+            "free memory is at most the total memory",
+            0 <= free <= total and total >= counts.memory_reserved(),
+        )
+    lab.holds(
+        "the module and torch.accelerator report the same total memory", total == counts.get_memory_info()[1]
+    )

@@ -17,21 +17,26 @@ def the_accelerator(lab: Lab) -> None:
     devices.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
-    lab.holds("it is available", runtime.is_available())
-    lab.holds("it is the device's type", runtime.current_accelerator().type == lab.device.type)
+    lab.holds("an accelerator is available", runtime.is_available())
+    lab.holds("the accelerator has the device's type", runtime.current_accelerator().type == lab.device.type)
     lab.holds("there is a device", runtime.device_count() >= 1)
-    lab.holds("the current index is one of theirs", 0 <= runtime.current_index() < runtime.device_count())
+    lab.holds(
+        "the current index is below the number of devices",
+        0 <= runtime.current_index() < runtime.device_count(),
+    )
     before = runtime.current_index()
     for index in (0, runtime.device_count() - 1, before):
         runtime.set_current_index(index)  # a process that owns one device may ignore the call
-    lab.holds("the first and the last are taken", 0 <= runtime.current_index() < runtime.device_count())
+    lab.holds(
+        "the first and the last index are accepted", 0 <= runtime.current_index() < runtime.device_count()
+    )
     tensor = lab.integers(3)
     lab.holds(
-        "tensors go to the current device",
+        "new tensors are on the current device",
         tensor.device.type == "cpu" or tensor.device.index == runtime.current_index(),
     )
     runtime.synchronize()
-    lab.same("work is done after waiting", tensor + 1)
+    lab.same("a sum after synchronize", tensor + 1)
     if lab.device.type != "cpu":
         module = torch.get_device_module(lab.device)
         lab.holds(
@@ -40,11 +45,11 @@ def the_accelerator(lab: Lab) -> None:
         )
         with lab.consistent("The module and torch.accelerator must name the same current device"):
             lab.holds(
-                "the module's device is the current one", module.current_device() == runtime.current_index()
+                "the module returns the current device", module.current_device() == runtime.current_index()
             )
     else:
         lab.holds("the device's module agrees", True)
-        lab.holds("the module's device is the current one", True)
+        lab.holds("the module returns the current device", True)
 
 
 @behaviour(
@@ -52,7 +57,7 @@ def the_accelerator(lab: Lab) -> None:
     level="core",
     must_detect=(),
     page="generated/torch.accelerator.device_index.html",
-    ground="The page states all but the refusal; accelerator/device.html asks backends to check an index",
+    ground="The page states all but the refusal; accelerator/device.html makes backends check indices",
 )
 def guards_of_the_device(lab: Lab) -> None:
     """The context manager ``device_index`` sets the current device and restores the previous device on exit.
@@ -64,22 +69,22 @@ def guards_of_the_device(lab: Lab) -> None:
     # use.
     before = last = runtime.current_index()
     with runtime.index_guard(last):
-        lab.holds("inside it is the device asked for", runtime.current_index() == last)
+        lab.holds("the context sets the requested device", runtime.current_index() == last)
         with runtime.index_guard(before):
-            lab.holds("inside of another too", runtime.current_index() == before)
-        lab.holds("the inner one puts it back", runtime.current_index() == last)
+            lab.holds("a nested context sets the requested device", runtime.current_index() == before)
+        lab.holds("the inner context restores the device", runtime.current_index() == last)
         with runtime.index_guard(None):
-            lab.holds("None changes nothing", runtime.current_index() == last)
-    lab.holds("the outer one puts it back", runtime.current_index() == before)
+            lab.holds("the index None leaves the device unchanged", runtime.current_index() == last)
+    lab.holds("the outer context restores the device", runtime.current_index() == before)
     try:
         with runtime.index_guard(last):
             raise KeyError("on purpose")
     except KeyError:
-        lab.holds("an error leaves it too", runtime.current_index() == before)
+        lab.holds("the context restores the device after an error", runtime.current_index() == before)
     runtime.set_current_index(last)
-    lab.holds("set by index", runtime.current_index() == last)
+    lab.holds("set_device_index accepts an index", runtime.current_index() == last)
     runtime.set_current_index(torch.device(lab.device.type, before) if lab.device.type != "cpu" else before)
-    lab.holds("set by device", runtime.current_index() == before)
+    lab.holds("set_device_index accepts a device", runtime.current_index() == before)
     lab.raises(
         "an index that does not exist",
         lambda: runtime.set_current_index(runtime.device_count() + 7),
@@ -88,20 +93,22 @@ def guards_of_the_device(lab: Lab) -> None:
         AssertionError,
     )
     with lab.consistent("A failed call must leave the current device as it was"):
-        lab.holds("which changes nothing", runtime.current_index() == before)
+        lab.holds("a refused index leaves the current device unchanged", runtime.current_index() == before)
     runtime.synchronize(runtime.current_index()) if lab.device.type != "cpu" else runtime.synchronize()
     if lab.device.type != "cpu":
         with lab.consistent("The module's guard and torch.accelerator must name the same device"):
-            # No page says that a device module has a guard.
+            # A device module without a device guard passes, because no page requires a guard.
             guard = getattr(torch.get_device_module(lab.device), "device", runtime.index_guard)
             with guard(last):
-                lab.holds("the module's guard", runtime.current_index() == last)
+                lab.holds("the module's guard sets the current device", runtime.current_index() == last)
         with lab.device:
-            lab.holds("a device as a context", torch.empty(1).device.type == lab.device.type)
+            lab.holds(
+                "a device as a context sets the default device", torch.empty(1).device.type == lab.device.type
+            )
     else:
-        lab.holds("the module's guard", True)
-        lab.holds("a device as a context", True)
-    lab.same("work goes on", lab.integers(3) * 2)
+        lab.holds("the module's guard sets the current device", True)
+        lab.holds("a device as a context sets the default device", True)
+    lab.same("a product after the guards", lab.integers(3) * 2)
 
 
 @behaviour(
@@ -118,12 +125,12 @@ def streams_as_contexts(lab: Lab) -> None:
     runtime = _accelerator_or_model.runtime_for(lab)
     first, second = runtime.stream(), runtime.stream()
     outer = runtime.current_stream()
-    lab.holds("streams are of the device", first.device.type == lab.device.type)
+    lab.holds("new streams are on the device", first.device.type == lab.device.type)
     with lab.parity("No page says that two new streams are different"):
-        lab.holds("streams are told apart", first != second)
+        lab.holds("two new streams are different", first != second)
     x = lab.integers(64)
     with first:
-        lab.holds("it is the current one", runtime.current_stream() == first)
+        lab.holds("a stream's context sets the current stream", runtime.current_stream() == first)
         with second:
             lab.holds("nested", runtime.current_stream() == second)
             with first:
@@ -135,24 +142,24 @@ def streams_as_contexts(lab: Lab) -> None:
         with first:
             raise KeyError("on purpose")
     except KeyError:
-        lab.holds("left by an error", runtime.current_stream() == outer)
+        lab.holds("the context restores the stream after an error", runtime.current_stream() == outer)
     first.wait_stream(outer)
     with first:
         y = x * 2
         event = first.record_event()
     outer.wait_event(event)
-    lab.same("seen by the outer stream", y + 1)
+    lab.same("work of a stream, read by the outer stream", y + 1)
     event.synchronize()
     first.synchronize()
-    lab.holds("done when waited for", event.query() and first.query())
+    lab.holds("work is finished after synchronize", event.query() and first.query())
     second_event = runtime.event()
     second_event.record(outer)
     second_event.synchronize()
-    lab.holds("an event of one's own", second_event.query())
+    lab.holds("a recorded event is complete after synchronize", second_event.query())
     second.wait_stream(first)
     second.synchronize()
     runtime.synchronize()
-    lab.same("at last", x + y)
+    lab.same("a sum after all synchronizations", x + y)
 
 
 @behaviour(
@@ -164,7 +171,8 @@ def streams_as_contexts(lab: Lab) -> None:
 )
 def random_states_of_the_accelerator(lab: Lab) -> None:
     """``torch.accelerator.random`` returns the seed and the state of the default generator of each device.
-    The state is a tensor of bytes on the host, changes with each draw, and is the same after the same seed.
+    The state is a tensor of bytes on the host, changes with each draw, and is restored by setting the seed
+    again.
     """
     runtime = _accelerator_or_model.runtime_for(lab)
     functions = runtime.random_functions()
@@ -205,6 +213,6 @@ def pinned_copies(lab: Lab) -> None:
         lab.holds("pinned", host.is_pinned() or not expected)
     blocking_copy = x.to("cpu")
     with lab.parity("No page says that a blocking copy to the host is in pageable memory"):
-        lab.holds("a blocking copy is not", not blocking_copy.is_pinned())
+        lab.holds("a blocking copy is in pageable memory", not blocking_copy.is_pinned())
     back = host.to(lab.device, non_blocking=True)
     lab.same("and back", back * 2)

@@ -99,8 +99,8 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     programs: dict[str, Callable[..., Any]] = {
         "into a saved input": lambda a, b: a * WritesSaved.apply(b + 0, b),
-        "into a saved input that is not used else": lambda a, b: WritesSaved.apply(a, b),
-        "beside a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
+        "into a saved input without other uses": lambda a, b: WritesSaved.apply(a, b),
+        "after a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
         "into the gradient": lambda a, b: WritesGradient.apply(a * b),
         "in both": lambda a, b: WritesTwice.apply(a, b),
     }
@@ -110,9 +110,9 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
     }
     for name, program in programs.items():
         basis = lab.parity(forbidden[name]) if name in forbidden else contextlib.nullcontext()
-        # With ``in_graph=False``, writes into inputs are not part of the graph and run after it. Programs
-        # that write both in their forward and in their backward are not run with ``in_graph=False``, because
-        # torch itself fails or moves the writes.
+        # With ``in_graph=False``, writes into inputs are not part of the graph and run after the graph.
+        # Programs that write in the forward and in the backward are not run with ``in_graph=False``, because
+        # torch itself fails on such programs or moves their writes.
         with basis:
             for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
                 observed = observe_forward_and_backward(
@@ -120,7 +120,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
                 )
                 lab.same(f"{name}, {in_graph}", observed)
                 lab.holds(
-                    f"{name}, {in_graph}, as without tracing",
+                    f"{name}, {in_graph}: traced and eager agree",
                     trees_are_equal(observed, observe_forward_and_backward(program, x, y.clone())),
                 )
 
@@ -128,7 +128,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
     second_leaf = y.clone().requires_grad_()
     traced_function = functions.traced(lambda a, b: WritesSaved.apply(a, b * 1.0), in_graph=True)
     traced_function(leaf, second_leaf).sum().backward()
-    lab.same("a copy of one that requires grad", [leaf.grad, second_leaf.detach()])
+    lab.same("a copy of an input that requires grad", [leaf.grad, second_leaf.detach()])
 
     with torch.library._scoped_library("conformance_suite", "FRAGMENT") as library:
         library.define("zeroes_later(Tensor x, Tensor y) -> Tensor")
@@ -154,7 +154,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         )
         lab.same("of a custom operator", observed)
         lab.holds(
-            "of a custom operator, as without tracing",
+            "of a custom operator: traced and eager agree",
             trees_are_equal(observed, observe_forward_and_backward(lambda a, b: op(a, b) + 1, x, y.clone())),
         )
         first, second = x.clone().requires_grad_(), y.clone().requires_grad_()
@@ -197,14 +197,14 @@ def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
         observed.append([result.detach().clone(), gradient])
     lab.same("a write", observed[0])
-    lab.holds("a write, as without tracing", trees_are_equal(observed[0], observed[1]))
+    lab.holds("a write: traced and eager agree", trees_are_equal(observed[0], observed[1]))
 
     leaf = x.clone().requires_grad_()
     result, number = functions.traced(sum_and_row_count, dynamic=True)(leaf)
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
-    lab.same("a size among the results", [result.detach(), number, gradient])
+    lab.same("a result that is a size", [result.detach(), number, gradient])
 
-    # For the second size, torch may trace the function again or reuse the first trace. Both are allowed.
+    # For the second size, torch may either trace the function again or reuse the first trace.
     traced_function = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
     for rows in (2, 3):
         left_factor, right_factor = x[:rows].clone().requires_grad_(), x[:rows] + 1

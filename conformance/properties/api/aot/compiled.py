@@ -70,14 +70,16 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
         rows = [lab.integers(size, 3).requires_grad_() for size in (2, 3, 4)]
         nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
         copied = functions.compiled(lambda n: n.clone(), fullgraph=True)(nested).values()
-        lab.same("a jagged one", copied.detach())
-        lab.same("its gradients", list(torch.autograd.grad((copied * 3).sum(), rows)))
+        lab.same("a clone of a jagged tensor", copied.detach())
+        lab.same(
+            "gradients of the clone of a jagged tensor", list(torch.autograd.grad((copied * 3).sum(), rows))
+        )
     if lab.target.capable("random"):
         _check_compiled_rrelu(lab)
 
 
 def _check_compiled_rrelu(lab: Lab) -> None:
-    """Check that a compiled ``rrelu`` of negative numbers multiplies them by slopes in the range."""
+    """Check that a compiled ``rrelu`` multiplies negative numbers by slopes in the requested range."""
 
     def leaky_relu_and_noise(a: torch.Tensor) -> Any:
         noise = torch.ones_like(a)
@@ -87,7 +89,7 @@ def _check_compiled_rrelu(lab: Lab) -> None:
     rectified = negative.clone()
     functions.compiled(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(rectified)
     with lab.documented():
-        lab.holds("in place: in the range", bool(((rectified > negative) & (rectified < 0)).all()))
+        lab.holds("in place: slopes in the range", bool(((rectified > negative) & (rectified < 0)).all()))
     for name, function in {
         "fresh": lambda a: (torch.rrelu(a, 0.25, 0.75, training=True), a),
         "noise": leaky_relu_and_noise,
@@ -98,7 +100,7 @@ def _check_compiled_rrelu(lab: Lab) -> None:
             slope = result / negative
             lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
             if name == "noise":
-                lab.holds("the noise is the slope", torch.allclose(noise, slope))
+                lab.holds("the noise tensor contains the slopes", torch.allclose(noise, slope))
 
 
 @behaviour(
@@ -111,8 +113,8 @@ def _check_compiled_rrelu(lab: Lab) -> None:
     ground="The compiled call and the eager call must agree for every input",
 )
 def compiled_for_other_inputs(lab: Lab) -> None:
-    """A compiled function accepts inputs of other sizes than in its first call, inputs that no longer require
-    grad, and one tensor as two inputs.
+    """A compiled function accepts inputs whose sizes differ from those in its first call, inputs that no
+    longer require grad, and one tensor as two inputs.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
     added = functions.compiled(lambda a, b: a * 2 + b, fullgraph=True)
@@ -127,7 +129,7 @@ def compiled_for_other_inputs(lab: Lab) -> None:
     leaf = x.clone().requires_grad_()
     result = added(leaf, leaf)
     result.sum().backward()
-    lab.same("one given twice", [result.detach(), leaf.grad])
+    lab.same("one tensor as two inputs", [result.detach(), leaf.grad])
     for inputs in ((x.clone(), y.clone()), (y.clone(),) * 2):
         lab.same("turned", [turned(*inputs), lab.strides(inputs[0])])
 
@@ -159,7 +161,7 @@ def compiled_for_other_inputs(lab: Lab) -> None:
     capabilities=("autograd",),
     must_detect=(),
     page="autograd.html",
-    ground="The page of saved_tensors_hooks states it for saved tensors and excepts no compiled function",
+    ground="The page of saved_tensors_hooks makes no exception for compiled functions",
 )
 def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
     """Saved-tensor hooks receive the tensors that a compiled function saves. The pack hook may change the
@@ -198,7 +200,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             counts["unpacked"] += 1
             return unpack(packed)
 
-        wrong = lab.parity("The page asks that the unpack hook returns the content that was packed")
+        wrong = lab.parity("The page requires that the unpack hook returns the packed content")
         with wrong if name == "wrong" else contextlib.nullcontext():
             leaf = x.clone().requires_grad_()
             with torch.autograd.graph.saved_tensors_hooks(counting_pack, counting_unpack):
@@ -206,7 +208,9 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             (gradient,) = torch.autograd.grad(result.sum(), leaf)
             lab.same(name, [result.detach(), gradient])
         with lab.parity("No page says how many tensors a compiled function packs and unpacks"):
-            lab.holds(f"{name}: each is packed and unpacked", counts["packed"] == counts["unpacked"] > 0)
+            lab.holds(
+                f"{name}: each packed tensor is unpacked once", counts["packed"] == counts["unpacked"] > 0
+            )
 
 
 @behaviour(
@@ -236,7 +240,7 @@ def compiled_under_autocast(lab: Lab) -> None:
                 result = call(*leaves)
             gradients = torch.autograd.grad(result.float().sum(), leaves)
             observed.append([result.detach(), *gradients])
-        lists_differ = lab.parity("No list has einsum, and only some lists have log_softmax")
+        lists_differ = lab.parity("No autocast list has einsum, and only some of the lists have log_softmax")
         with lists_differ if name == "a sum of products" else lab.documented():
             lab.same(f"{name}: dtypes", [str(t.dtype) for t in observed[0]])
         lab.holds(

@@ -65,7 +65,8 @@ def copies_of_state(module: nn.Module) -> list[torch.Tensor]:
     ground="The exported graph and the function must give the same results on the device",
 )
 def exported_functions_compute(lab: Lab) -> None:
-    """A graph exported before or after dispatch gives the results of the function, for other inputs too. The
+    """A graph exported before dispatch (``pre_dispatch``) or after it gives the results of the function, also
+    for other inputs. The
     function may change the grad mode, write to intermediate tensors, and contain views, branches and loops.
     """
     from functorch.experimental.control_flow import map as map_over
@@ -140,7 +141,9 @@ def exported_functions_compute(lab: Lab) -> None:
                     # Only one such call is made.
                     if first is x or not compiles:
                         expected = list(module(first, *inputs[1:]))
-                        lab.holds(f"{name}, {before}, as without tracing", trees_are_equal(result, expected))
+                        lab.holds(
+                            f"{name}, {before}: traced and eager agree", trees_are_equal(result, expected)
+                        )
 
     def fill_of_read_size() -> torch.Tensor:
         number = torch.full((), 5, device=lab.device).item()
@@ -193,7 +196,7 @@ class Counting(nn.Module):
     ground="results, written buffers and gradients of the graph and of the module must agree",
 )
 def exported_modules_name_their_state(lab: Lab) -> None:
-    """The graph of a module takes parameters and buffers as inputs. It returns the written buffers and
+    """The graph of a module takes parameters and buffers as inputs. The graph returns the written buffers and
     inputs, the results and, if an output is named as the loss, the gradients. The graph's signature names
     these inputs and outputs.
     """
@@ -206,7 +209,7 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         lab.same(f"with writes, {before}", [calls, written, total, count])
         with lab.parity("No page describes the signature of this private export function"):
             lab.same(
-                f"their names, {before}",
+                f"names of buffers and parameters, {before}",
                 [
                     list(signature.buffers),
                     sorted(signature.parameters),
@@ -217,7 +220,7 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         argument = y.clone()
         expected = module(x, argument)
         lab.holds(
-            f"with writes, {before}, as the module",
+            f"with writes, {before}: graph and module agree",
             trees_are_close([total, count, written], [*expected, argument]),
         )
 
@@ -226,9 +229,9 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         outputs = list(graph(*copies_of_state(norm), image))
         loss, out = norm(image)
         lab.close(f"batch norm, {before}", outputs, roundings=64)
-        lab.holds(f"batch norm, {before}, as the module", trees_are_close(outputs[3:], [loss, out]))
+        lab.holds(f"batch norm, {before}: graph and module agree", trees_are_close(outputs[3:], [loss, out]))
         with lab.parity("No page describes the signature of this private export function"):
-            lab.same(f"its buffers, {before}", list(signature.buffers))
+            lab.same(f"buffers of batch norm, {before}", list(signature.buffers))
 
     norm = lab.to(Normalized())
     graph, signature = exported_graph_and_signature(norm, [image], loss=0)
@@ -238,11 +241,15 @@ def exported_modules_name_their_state(lab: Lab) -> None:
     gradients = outputs[-len(expected) :]
     lab.close("with gradients", outputs[: -len(expected)], roundings=256)
     # Batch norm cancels its input's scale and offset, so that the gradients of the convolution are zero up to
-    # rounding. In one tensor with the others, all gradients have the tolerance of the largest.
+    # rounding. All gradients are compared as one tensor, so that all have the tolerance of the largest
+    # gradient.
     lab.close("the gradients", torch.cat([gradient.flatten() for gradient in gradients]), roundings=256)
-    lab.holds("gradients as the module's", trees_are_close(gradients, expected))
+    lab.holds("the graph and the module give the same gradients", trees_are_close(gradients, expected))
     with lab.parity("No page describes the signature of this private export function"):
-        lab.same("their names", list(signature.backward_signature.gradients_to_parameters.values()))
+        lab.same(
+            "names of the parameters with gradients",
+            list(signature.backward_signature.gradients_to_parameters.values()),
+        )
 
 
 @behaviour(
@@ -266,7 +273,7 @@ def exported_functions_refuse(lab: Lab) -> None:
         return a * b, b * b.detach()
 
     forward = exported_graph_of_function(product_and_detached_square, [x, x + 1])
-    with lab.consistent("The exported graph must give what the function gives"):
+    with lab.consistent("The exported graph and the function must give the same results"):
         lab.same("a function", list(forward(x, x + 1)))
     leaves = [x.clone().requires_grad_(), (x + 1).requires_grad_()]
     joint = exported_graph_of_function(product_and_detached_square, leaves, joint=True)
@@ -276,7 +283,10 @@ def exported_functions_refuse(lab: Lab) -> None:
     with lab.consistent("The joint graph must give the results and gradients of eager"):
         lab.same("the joint graph", [list(results), list(gradients)])
     with lab.consistent("The gradients of the joint graph and of eager must agree"):
-        lab.holds("its gradients", trees_are_equal(list(gradients), list(expected)))
+        lab.holds(
+            "the joint graph and eager give the same gradients",
+            trees_are_equal(list(gradients), list(expected)),
+        )
 
     def transpose_input_in_place(p: torch.Tensor, a: torch.Tensor) -> Any:
         a.t_()
@@ -326,8 +336,8 @@ def exported_functions_refuse(lab: Lab) -> None:
             return (a,)
 
     graph, _ = exported_graph_and_signature(Writes(), [x.clone().requires_grad_()])
-    with lab.consistent("The exported graph must give what the module gives"):
-        lab.same("a write into one that requires grad", list(graph(x)))
+    with lab.consistent("The exported graph and the module must give the same results"):
+        lab.same("a write into an input that requires grad", list(graph(x)))
 
     def write_dropout_result(a: torch.Tensor) -> Any:
         b = torch.ops.aten.dropout.default(a, 0.1, train=False)
@@ -340,5 +350,5 @@ def exported_functions_refuse(lab: Lab) -> None:
         match="frozen",
     )
     graph, _ = exported_graph_and_signature(FunctionModule(write_dropout_result), [x])
-    with lab.consistent("The exported graph must give what the function gives"):
+    with lab.consistent("The exported graph and the function must give the same results"):
         lab.same("after dispatch", list(graph(x)))

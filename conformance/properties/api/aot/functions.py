@@ -1,4 +1,4 @@
-"""Behaviours of functions that are traced by ahead-of-time autograd (AOTAutograd). They agree with eager in
+"""Behaviours of functions that are traced by ahead-of-time autograd (AOTAutograd): agreement with eager in
 results, writes into inputs, aliasing and gradients.
 """
 
@@ -37,8 +37,8 @@ def compiled(function: Function, **options: Any) -> Function:
 def observe_call(
     function: Function, inputs: Sequence[torch.Tensor], make_arguments: MakeArguments, *, gradients: bool
 ) -> dict[str, Any]:
-    """Call a function and return the observations by name: results, arguments after the call, layouts,
-    ``requires_grad`` flags, shared storages and, if requested, gradients.
+    """Call a function and return the observations by name: results, arguments after the call, shapes and
+    strides, ``requires_grad`` flags, shared storages and, if requested, gradients.
 
     ``make_arguments`` makes the arguments from copies of ``inputs``.
     """
@@ -113,7 +113,7 @@ def compare_with_eager(
         label = f"{name} with gradients" if gradients else name
         lab.same(label, [actual["results"], actual["arguments"], actual.get("gradients", [])])
         for part, value in expected.items():
-            lab.holds(f"{label}: {part} as without tracing", trees_are_equal(actual[part], value))
+            lab.holds(f"{label}: {part}, traced and eager agree", trees_are_equal(actual[part], value))
 
 
 def non_leaf_copies(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -147,9 +147,9 @@ class Cube(torch.autograd.Function):
     ground="The traced call and the eager call of one function on the device must agree",
 )
 def aot_calls(lab: Lab) -> None:
-    """A function traced ahead of time gives the results and gradients of the original function. It may have
-    several outputs, trees of outputs, and constants. Its inputs may include numbers, None, unused inputs and
-    one tensor passed twice.
+    """A function traced ahead of time gives the results and gradients of the original function. The function
+    may have several outputs, trees of outputs, and constants. The inputs may include numbers, None, unused
+    inputs and one tensor passed twice.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(lab, "one output", lambda a, b: a * b + a, x, y)
@@ -196,7 +196,7 @@ def aot_calls(lab: Lab) -> None:
     function = traced(lambda a, b: a * b)
     with torch.no_grad():
         lab.same("under no_grad", function(x.clone().requires_grad_(), y))
-    lab.same("again with other values", function(y, x + 1))
+    lab.same("a second call with different values", function(y, x + 1))
 
 
 @behaviour(
@@ -220,7 +220,9 @@ def aot_writes_into_inputs(lab: Lab) -> None:
     compare_with_eager(
         lab, "one that is returned", lambda a, b: (a.mul_(b), a * 3), x, y, make_arguments=non_leaf_copies
     )
-    compare_with_eager(lab, "one that is the result", lambda a: a.add_(5), x, make_arguments=non_leaf_copies)
+    compare_with_eager(
+        lab, "an input that is returned", lambda a: a.add_(5), x, make_arguments=non_leaf_copies
+    )
     compare_with_eager(
         lab, "through a view", lambda a: a[1:].mul_(2) + a[0], x, make_arguments=non_leaf_copies
     )
@@ -282,7 +284,7 @@ def aot_writes_into_inputs(lab: Lab) -> None:
     traced(training_batch_norm)(x, *buffers)
     training_batch_norm(x, *expected)
     lab.same("running statistics", buffers)
-    lab.holds("running statistics as without tracing", trees_are_equal(buffers, expected))
+    lab.holds("running statistics: traced and eager agree", trees_are_equal(buffers, expected))
 
 
 @behaviour(
@@ -308,11 +310,11 @@ def aot_returns_aliases(lab: Lab) -> None:
         lab, "several views of an input", lambda a: list(a.unbind(0)), x, make_arguments=non_leaf_copies
     )
     compare_with_eager(
-        lab, "a view of what was written", lambda a: a.mul_(2).view(-1), x, make_arguments=non_leaf_copies
+        lab, "a view of a written input", lambda a: a.mul_(2).view(-1), x, make_arguments=non_leaf_copies
     )
     compare_with_eager(
         lab,
-        "views of two written ones",
+        "views of two written inputs",
         lambda a, b: (a.mul_(2).t(), b.add_(1).view(-1)),
         x,
         y,
@@ -439,7 +441,7 @@ def aot_inputs_that_share(lab: Lab) -> None:
     )
     compare_with_eager(
         lab,
-        "of one storage without overlap",
+        "inputs of one storage without overlap",
         lambda a, b: (a.mul_(2), b + 1)[1],
         base,
         make_arguments=disjoint_rows,

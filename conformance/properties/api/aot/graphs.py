@@ -66,8 +66,8 @@ def graphs_run_on_other_values(lab: Lab) -> None:
         "any number of arguments": (lambda *a: sum(a), lambda: (lab.integers(2), lab.integers(2))),
         "grad": (gradient_by_grad, lambda: (lab.integers(3, requires_grad=True),)),
         "backward": (gradient_by_backward, lambda: (lab.integers(3, requires_grad=True),)),
-        "a change of size in place": (unsqueeze_and_scale, lambda: (lab.integers(5),)),
-        "a tensor that is made inside": (add_created_tensor, lambda: (lab.integers(3),)),
+        "a change of the size in place": (unsqueeze_and_scale, lambda: (lab.integers(5),)),
+        "a tensor that the function creates": (add_created_tensor, lambda: (lab.integers(3),)),
         "nll_loss": (lambda a, t: F.nll_loss(a, t), lambda: (lab.integers(1, 4), lab.put([2]))),
         "part of a storage": (lambda a, b: a + b, lambda: (lab.integers(8)[3:], lab.integers(5))),
         "a number of the host": (lambda a, b: a + b, lambda: (lab.integers(3), torch.tensor(5))),
@@ -82,7 +82,7 @@ def graphs_run_on_other_values(lab: Lab) -> None:
                 lab.same(f"{name}, {sizes}", [leaf.detach() for leaf in leaves(result)])
                 lab.holds(f"{name}, {sizes}: as without", trees_are_equal(result, function(*inputs)))
     torch_testing_internals.graph_of(lambda a: a * 2, x)
-    lab.same("an input is as it was", (x, y))
+    lab.same("inputs after the trace", (x, y))
 
 
 @behaviour(
@@ -106,7 +106,7 @@ def graphs_with_constants(lab: Lab) -> None:
     for sizes in SIZES:
         graph = torch_testing_internals.graph_of(fill_times_written_scalar, sizes=sizes)
         lab.expect(f"written, {sizes}", graph(), torch.full((2, 3), 3.0))
-        lab.expect(f"written, {sizes}: again", graph(), torch.full((2, 3), 3.0))
+        lab.expect(f"written, {sizes}: second run", graph(), torch.full((2, 3), 3.0))
     x = lab.integers(3)
     if lab.target.capable("random"):
         graph = torch_testing_internals.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
@@ -114,11 +114,11 @@ def graphs_with_constants(lab: Lab) -> None:
             lab.holds("random numbers are in the graph", "aten.randn.default" in operator_names(graph))
     graph = torch_testing_internals.graph_of(lambda a: torch.empty_like(a), x)
     with lab.parity("No page lists the operators that a graph names for a call"):
-        lab.same("what is not initialised", operator_names(graph))
+        lab.same("operators of empty_like", operator_names(graph))
     graph = torch_testing_internals.graph_of(torch.ops.aten.alias, x, sizes="fake")
     with lab.parity("No page lists the operators that a graph names for a call"):
         lab.same("an alias", operator_names(graph))
-    lab.shares("an alias of the graph and its input", graph(x), x)
+    lab.shares("an alias from the graph and the graph's input", graph(x), x)
 
 
 @behaviour(
@@ -143,22 +143,26 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         "a quotient by a size": (lambda a: a * 60 / a.shape[0], ((4,),), ((5,),)),
         "a root of a size": (lambda a: a / a.size(-1) ** 0.5, ((4,),), ((16,),)),
         "sizes as results": (lambda a: (a.shape[0], a * 2, a.shape[0] * 3), ((5,),), ((12,),)),
-        "a factory by sizes": (
+        "a factory with sizes of the inputs": (
             lambda a, b: a.new_zeros(b.shape[0], a.shape[1] * 2),
             ((2, 4), (4, 5)),
             ((3, 7), (9, 3)),
         ),
-        "a factory by a negative size": (
+        "a factory with a negated size": (
             lambda a: torch.zeros(-a.shape[0] + 10, device=a.device),
             ((2,),),
             ((6,),),
         ),
-        "a repetition by a size": (
+        "a repetition whose count is a size": (
             lambda a, b: a.repeat_interleave(b.size(0), 0),
             ((4, 3), (5,)),
             ((2, 6), (3,)),
         ),
-        "a view by a size": (lambda a, b: a.view(b.shape[0]) + b.sum(), ((4, 2), (8,)), ((5, 2), (10,))),
+        "a view with a size of another input": (
+            lambda a, b: a.view(b.shape[0]) + b.sum(),
+            ((4, 2), (8,)),
+            ((5, 2), (10,)),
+        ),
     }
     for name, (function, first, second) in functions.items():
         graph = torch_testing_internals.graph_of(

@@ -74,7 +74,7 @@ def aot_exchanges_storage(lab: Lab) -> None:
     )
     compare_with_eager(
         lab,
-        "set_ and a write into both",
+        "set_ and a write into the target and the source",
         set_then_write_source,
         x,
         y,
@@ -126,7 +126,7 @@ def aot_exchanges_storage(lab: Lab) -> None:
             lab.same(
                 f"resized down, {gradients}", functions.traced(empty_storage, in_graph=True)(shrunk).detach()
             )
-            lab.same(f"its storage, {gradients}", shrunk.untyped_storage().nbytes())
+            lab.same(f"bytes of a storage resized down, {gradients}", shrunk.untyped_storage().nbytes())
             reset = x.clone().requires_grad_(gradients)
             output = functions.traced(empty_storage_and_set, in_graph=True)(reset, y)
             lab.same(f"resized and set_, {gradients}", [output.detach(), reset.detach()])
@@ -149,7 +149,9 @@ def aot_exchanges_storage(lab: Lab) -> None:
 
     with lab.parity("No page says that tracing refuses this write"):
         lab.raises(
-            "a write into what set_ left", lambda: call_traced(set_then_write_old_view, x), match="frozen"
+            "a write into a view of the storage that set_ replaced",
+            lambda: call_traced(set_then_write_old_view, x),
+            match="frozen",
         )
         lab.raises(
             "set_ and a write with a gradient",
@@ -235,9 +237,9 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
         observed.append([result, view.detach().clone(), gradient])
         versions.append(view._version)
     lab.same("a view of a written input", observed[0])
-    lab.holds("a view of a written input as without tracing", trees_are_equal(observed[0], observed[1]))
-    with lab.parity("The note says that a version grows, not by how much"):
-        lab.same("its version with and without tracing", versions)
+    lab.holds("a view of a written input: traced and eager agree", trees_are_equal(observed[0], observed[1]))
+    with lab.parity("The note says that a version increases, and not by how much"):
+        lab.same("version of the view, traced and eager", versions)
 
 
 @behaviour(
@@ -321,7 +323,7 @@ def aot_inputs_turned_and_written(lab: Lab) -> None:
     )
     compare_with_eager(
         lab,
-        "one given twice, the first turned",
+        "one tensor as two inputs, transposed through the first",
         lambda a, b: (a.t_(), a + b)[1],
         x,
         make_arguments=same_tensor_twice,
@@ -355,4 +357,4 @@ def compare_dynamic_with_eager(
     expected = functions.observe_call(function, [x], make_arguments, gradients=False)
     lab.same(name, [actual["results"], actual["arguments"]])
     for part, value in expected.items():
-        lab.holds(f"{name}: {part} as without tracing", trees_are_equal(actual[part], value))
+        lab.holds(f"{name}: {part}, traced and eager agree", trees_are_equal(actual[part], value))

@@ -106,7 +106,7 @@ def observe_calls(
 )
 def aot_of_modules(lab: Lab) -> None:
     """A traced module gives the results of the original module. The traced module accumulates gradients, also
-    sparse gradients, in its parameters. It writes its buffers.
+    sparse gradients, in its parameters, and writes its buffers.
     """
     x = lab.integers(3, 2)
     tokens = lab.put([0, 2, 1, 2])
@@ -136,7 +136,7 @@ def aot_of_modules(lab: Lab) -> None:
             observe_calls(copy.deepcopy(norm), change, image) for change in (traced, lambda m: m)
         )
         lab.close(f"batch norm of {name}", observed, roundings=64)
-        lab.holds(f"batch norm of {name}, as without tracing", trees_are_close(observed, expected))
+        lab.holds(f"batch norm of {name}: traced and eager agree", trees_are_close(observed, expected))
 
 
 def trees_are_close(actual: Any, expected: Any) -> bool:
@@ -162,7 +162,7 @@ def trees_are_close(actual: Any, expected: Any) -> bool:
     must_detect=(),
     page="https://docs.pytorch.org/functorch/stable/generated/functorch.compile.aot_module.html",
     basis="consistency",
-    ground="The traced and the eager module must agree in results and leave buffers alone",
+    ground="The traced and the eager module must agree in results and leave the buffers unchanged",
 )
 def aot_of_modules_for_inference(lab: Lab) -> None:
     """A traced module under ``no_grad`` or ``inference_mode`` gives the results of the original module. In
@@ -184,13 +184,14 @@ def aot_of_modules_for_inference(lab: Lab) -> None:
             with guard():
                 result, expected = traced(module)(argument), module(argument)
             lab.close(f"{module_name}, {name}", result.clone())
-            lab.holds(f"{module_name}, {name}, as without tracing", trees_are_close(result, expected))
+            lab.holds(f"{module_name}, {name}: traced and eager agree", trees_are_close(result, expected))
             with lab.documented():
                 lab.holds(
                     f"{module_name}, {name}: no graph", not result.requires_grad and result.grad_fn is None
                 )
             lab.holds(
-                f"{module_name}, {name}: buffers as before", trees_are_equal(before, list(module.buffers()))
+                f"{module_name}, {name}: buffers are unchanged",
+                trees_are_equal(before, list(module.buffers())),
             )
 
 
@@ -257,7 +258,9 @@ def aot_lowers_modules(lab: Lab) -> None:
                 copy.deepcopy(module), lambda m: m, *inputs, gradients=gradients, calls=1
             )
             lab.close(f"{name}, {input_kind}", observed[:1])
-            lab.holds(f"{name}, {input_kind}, as the module", trees_are_close(observed[:2], expected[:2]))
+            lab.holds(
+                f"{name}, {input_kind}: graph and module agree", trees_are_close(observed[:2], expected[:2])
+            )
 
         def non_leaf_inputs(*flags: bool) -> list[torch.Tensor]:
             return [t.clone().requires_grad_(flag).clone() for t, flag in zip((x, x + 1), flags, strict=True)]
@@ -319,6 +322,6 @@ def graphs_of_modules_with_open_sizes(lab: Lab) -> None:
             lab.same(f"{rows} rows", [graph(batch), functional(batch)])
             expected = linear(batch)
             lab.holds(
-                f"{rows} rows, as the module",
+                f"{rows} rows: graph and module agree",
                 trees_are_close([graph(batch), functional(batch)], [expected, expected]),
             )

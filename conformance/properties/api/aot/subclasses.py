@@ -22,7 +22,7 @@ def observe_call(
     function: Callable[..., Any], make_leaves: MakeLeaves, *, writes_inputs: bool
 ) -> dict[str, Any]:
     """Call a function on new leaves, and return the observations by name: results, inputs after the call,
-    ``requires_grad`` flags, layouts and gradients.
+    ``requires_grad`` flags, shapes and strides, and gradients.
 
     If ``writes_inputs`` is set, the function receives copies that are not leaves. In the observations, tensor
     subclasses are replaced by lists.
@@ -39,8 +39,8 @@ def observe_call(
     }
     ends = [end for end in results if end.grad_fn is not None]
     if ends:
-        # A traced backward requires that each gradient has the class of its result. The gradients are
-        # therefore computed from the results.
+        # A traced backward requires that each incoming gradient has the class of the result to which it
+        # belongs. The incoming gradients are therefore computed from the results.
         torch.autograd.backward(ends, [(end * 2).detach() for end in ends])
         observed["gradients"] = subclasses_as_lists([leaf.grad for leaf in leaves])
     return observed
@@ -64,7 +64,7 @@ def compare_with_eager(
     # are not recorded.
     lab.same(name, {part: value for part, value in observed.items() if part != "layouts"})
     for part, value in expected.items():
-        lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[part], value))
+        lab.holds(f"{name}: {part}, traced and eager agree", trees_are_equal(observed[part], value))
 
 
 @behaviour(
@@ -101,7 +101,7 @@ def aot_of_subclasses(lab: Lab) -> None:
     compare_with_eager(lab, "nested", square, lambda: require_grad(make_nested_pair()))
     compare_with_eager(
         lab,
-        "a pair and a plain one",
+        "a pair and an ordinary tensor",
         lambda a, b: (a * b, b * 2),
         lambda: require_grad(make_pair(), numbers[2].clone()),
     )
@@ -109,7 +109,7 @@ def aot_of_subclasses(lab: Lab) -> None:
     compare_with_eager(lab, "a noted pair", square, lambda: require_grad(Noted(make_pair(), 3)))
     compare_with_eager(lab, "noted twice", square, lambda: require_grad(Noted(make_noted(6), 4)))
     compare_with_eager(
-        lab, "a pair of noted ones", square, lambda: require_grad(Pair(make_noted(2), make_noted(5)))
+        lab, "a pair of noted tensors", square, lambda: require_grad(Pair(make_noted(2), make_noted(5)))
     )
     compare_with_eager(lab, "what it holds", lambda a: a * a.left + a.right, lambda: [make_nested_pair()])
     compare_with_eager(lab, "and the note", lambda a: a * a.inner * a.note, lambda: [make_noted()])
@@ -121,7 +121,7 @@ def aot_of_subclasses(lab: Lab) -> None:
     )
     compare_with_eager(
         lab,
-        "nested beside a noted one",
+        "a nested pair and a noted tensor",
         lambda a, b: (a * 2, b * b),
         lambda: require_grad(make_nested_pair(), make_noted()),
     )
@@ -170,7 +170,9 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
         compare_with_eager(
             lab, f"a result and its view {case}", lambda a, b: (lambda c: (c, c.t()))(a * b), starts
         )
-        compare_with_eager(lab, f"no tensor of the pair {case}", lambda a, b: a * 2, starts)
+        compare_with_eager(
+            lab, f"a result that does not use the second input {case}", lambda a, b: a * 2, starts
+        )
     for name, program in {
         "one written": lambda a, b: (b.mul_(3), a + b)[1],
         "both written": lambda a, b: (a.mul_(2), b.mul_(3), a + b)[2],
@@ -234,7 +236,7 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
                 (gradient,) = torch.autograd.grad(result, leaf, tangent(result))
                 observed.append(gradient)
             lab.same(f"{name}, {dynamic}", observed[0])
-            lab.holds(f"{name}, {dynamic}, as without tracing", trees_are_equal(observed[0], observed[1]))
+            lab.holds(f"{name}, {dynamic}: traced and eager agree", trees_are_equal(observed[0], observed[1]))
 
     formats: list[str] = []
 
@@ -265,15 +267,17 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
     copied = functions.traced(lambda a: a * 1)
     leaf = pairs()
     copied(leaf).backward(Pair(x + 2, x + 3))
-    lab.same("of its kind", subclasses_as_lists(leaf.grad))
+    lab.same("a gradient of the result's class", subclasses_as_lists(leaf.grad))
     second_result = copied(pairs())
     with lab.parity("No page says that a gradient of another class is an error"):
-        lab.raises("a plain one for a pair", lambda: second_result.backward(x), match="metadata")
+        lab.raises("an ordinary gradient for a pair", lambda: second_result.backward(x), match="metadata")
     third_result = copied(pairs())
     nested_pair = Pair(x.clone(), Pair(x.clone(), x.clone()))
     with lab.parity("No page says that a gradient of another class is an error"):
         lab.raises(
-            "a nested one for a pair", lambda: (third_result + nested_pair).sum().backward(), match="metadata"
+            "a nested gradient for a pair",
+            lambda: (third_result + nested_pair).sum().backward(),
+            match="metadata",
         )
 
 
@@ -315,11 +319,11 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
             ]
         )
     lab.same("a module", observed[0])
-    lab.holds("a module as without tracing", trees_are_equal(observed[0], observed[1]))
+    lab.holds("a module: compiled and eager agree", trees_are_equal(observed[0], observed[1]))
 
     results = []
     for change in (lambda f: functions.compiled(f, dynamic=True, fullgraph=True), lambda f: f):
         result = change(lambda a: a * a)(Pair(numbers[0].t(), numbers[1].t()))
         results.append([subclasses_as_lists(result), list(result.stride())])
-    lab.same("of turned ones", results[0][0])
-    lab.holds("strides as without tracing", trees_are_equal(results[0], results[1]))
+    lab.same("the square of a transposed pair", results[0][0])
+    lab.holds("strides: compiled and eager agree", trees_are_equal(results[0], results[1]))

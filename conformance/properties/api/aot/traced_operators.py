@@ -47,7 +47,7 @@ def _function_of_tensors(call: OpInfoCall, in_place: bool) -> Callable[..., Any]
 
 
 def _call_with_seed(function: Callable[..., Any], call: OpInfoCall) -> Any:
-    """Set the seed, then call a function with copies of the call's tensors."""
+    """Set torch's seed to a fixed number, then call a function with copies of the call's tensors."""
     torch.manual_seed(SEED)
     return function(*call.with_copied_tensors().tensors())
 
@@ -121,7 +121,7 @@ def _check_graphs_of_shard(
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             name = f"{call.name}{' in place' if in_place else ''}, {sizes}"
             agrees = not lab.on_target or _graph_agrees_or_cpu_fails_too(lab, call, sizes, in_place)
-            lab.holds(f"the graph of {name} gives what the call gives", agrees)
+            lab.holds(f"the graph of {name} and the call give the same results", agrees)
 
 
 for _part in range(8):
@@ -135,7 +135,7 @@ for _part in range(8):
     )
     def _with_values(lab: Lab, part: int = _part) -> None:
         """For an eighth of the operators in torch's operator database, a graph that is traced with real
-        values gives the results of the operator for other values than the traced ones.
+        values gives the results of the operator for values other than the traced values.
         """
         _check_graphs_of_shard(lab, part, 8, "real")
 
@@ -149,7 +149,7 @@ for _part in range(8):
     )
     def _without_values(lab: Lab, part: int = _part) -> None:
         """For an eighth of the operators in torch's operator database, a graph that is traced with fake
-        tensors gives the results of the operator for other values than the traced ones.
+        tensors gives the results of the operator for values other than the traced values.
         """
         _check_graphs_of_shard(lab, part, 8, "fake")
 
@@ -166,7 +166,7 @@ for _part in range(4):
     )
     def _with_open_sizes(lab: Lab, part: int = _part) -> None:
         """For a sixteenth of the operators in torch's operator database, a graph that is traced with dynamic
-        shapes gives the results of the operator for other values than the traced ones.
+        shapes gives the results of the operator for values other than the traced values.
         """
         _check_graphs_of_shard(lab, part * 4, 16, "symbolic")
 
@@ -180,6 +180,6 @@ for _part in range(4):
     )
     def _in_place(lab: Lab, part: int = _part) -> None:
         """For a fourth of the in-place operators in torch's operator database, a graph that is traced with
-        dynamic shapes gives the results of the operator for other values than the traced ones.
+        dynamic shapes gives the results of the operator for values other than the traced values.
         """
         _check_graphs_of_shard(lab, part, 4, "symbolic", in_place=True)

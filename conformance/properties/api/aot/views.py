@@ -40,7 +40,8 @@ class Halved(torch.autograd.Function):
 )
 def aot_views_beside_writes(lab: Lab) -> None:
     """Views that a traced function returns share memory and pass gradients as the views of the original
-    function do. They may be views of written, transposed or unchanged inputs, and of intermediate results.
+    function do. The views may be views of written, transposed or unchanged inputs, and of intermediate
+    results.
     """
     x, y, z = lab.integers(3, 4), lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(
@@ -54,7 +55,7 @@ def aot_views_beside_writes(lab: Lab) -> None:
     )
     compare_with_eager(
         lab,
-        "one written, one turned, three views",
+        "three views: of an unchanged, a written and a transposed input",
         lambda a, b, c: (b.mul_(3), c.t_(), a.view(-1), b.view(4, 3), c.unsqueeze(0))[2:],
         x,
         y,
@@ -81,7 +82,7 @@ def aot_views_beside_writes(lab: Lab) -> None:
     compare_with_eager(lab, "turned and detached", transpose_and_detach_in_place, x)
     compare_with_eager(
         lab,
-        "detached and the other input",
+        "a detached input and an unchanged input",
         lambda a, b: (a.detach(), b),
         x,
         y,
@@ -92,7 +93,7 @@ def aot_views_beside_writes(lab: Lab) -> None:
     )
     compare_with_eager(
         lab,
-        "by a size that is an argument",
+        "a view with a size that is an argument",
         lambda a, n: (a.view(n), a.view(-1)),
         x,
         make_arguments=tensor_and_size,
@@ -103,9 +104,7 @@ def aot_views_beside_writes(lab: Lab) -> None:
     result, expected = functions.traced(lambda a: (a + 1).view(-1))(start), (x + 1).view(-1)
     result.mul_(2)
     lab.same("a result written afterwards", result.detach())
-    lab.holds(
-        "a result written afterwards as without tracing", trees_are_equal(result.detach(), expected * 2)
-    )
+    lab.holds("a result that is written after the call", trees_are_equal(result.detach(), expected * 2))
     (gradient,) = torch.autograd.grad(result.sum(), start)
     lab.expect("its gradient", gradient, torch.full((3, 4), 2.0))
 
@@ -156,7 +155,7 @@ def aot_flags_of_results(lab: Lab) -> None:
         ("set on a view", require_grad_of_view, False, True, True),
         ("set on an input", require_grad_of_input, False, True, True),
         ("enable_grad under no_grad", square_under_enable_grad, True, False, False),
-        ("enable_grad without an input that requires it", square_under_enable_grad, False, False, False),
+        ("enable_grad without an input that requires grad", square_under_enable_grad, False, False, False),
         ("a view under no_grad", view_and_product, True, False, False),
         ("grad inside", gradient_inside, True, False, True),
     ):
@@ -181,12 +180,12 @@ def aot_flags_of_results(lab: Lab) -> None:
             )
         lab.same(name, observed[0])
         for part, value in observed[1].items():
-            lab.holds(f"{name}: {part} as without tracing", trees_are_equal(observed[0][part], value))
+            lab.holds(f"{name}: {part}, traced and eager agree", trees_are_equal(observed[0][part], value))
 
     written = functions.traced(lambda a, b: a.add_(b))
     leaf = y.clone().requires_grad_()
     result = written(x.clone(), leaf)
-    lab.same("written into one that did not require grad", result.detach())
+    lab.same("a written input that did not require grad", result.detach())
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
     lab.expect("its gradient", gradient, torch.ones(3, 4))
 

@@ -63,7 +63,7 @@ def multihead_attention(lab: Lab) -> None:
             f"weights add up to one, {options}", weights.sum(-1), torch.ones(weights.shape[:-1]), roundings=32
         )
     lab.holds(
-        "bias=False is for both projections",
+        "bias=False removes the biases of both projections",
         _with_small_weights(lab, nn.MultiheadAttention(8, 2, bias=False)).out_proj.bias is None,
     )
     module = _with_small_weights(lab, nn.MultiheadAttention(8, 2))
@@ -81,7 +81,7 @@ def multihead_attention(lab: Lab) -> None:
     lab.close("without a batch", module(x[:, 0], y[:, 0], y[:, 0])[0], roundings=128, matrix=True)
     narrow = _with_small_weights(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
     lab.close(
-        "keys and values of other widths",
+        "keys and values of different widths",
         narrow(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
         roundings=128,
         matrix=True,
@@ -113,7 +113,7 @@ def multihead_attention(lab: Lab) -> None:
         static_v=saved,
     )
     with lab.parity("No page describes multi_head_attention_forward and its static keys and values"):
-        lab.close("given keys and values", static, roundings=128, matrix=True)
+        lab.close("static keys and values", static, roundings=128, matrix=True)
 
 
 @behaviour(
@@ -166,7 +166,7 @@ def masks_of_multihead_attention(lab: Lab) -> None:
     size = int((~padding[2]).sum())
     cut = module(x[2:, :size], x[2:, :size], x[2:, :size])[0]
     lab.holds(
-        "padding is as if it were not there",
+        "padding has no effect on the other positions",
         are_close_in_float32(lab, cut, module(x, x, x, key_padding_mask=padding)[0][2:, :size]),
     )
 
@@ -200,11 +200,13 @@ def dtypes_of_multihead_attention(lab: Lab) -> None:
     must_detect=("error", "message"),
     page="generated/torch.nn.MultiheadAttention.html",
     basis="parity",
-    ground="The page gives shapes of the inputs; it does not say that others are errors",
+    ground="The page gives the shapes of the inputs, and does not say that other shapes are errors",
 )
 def refusals_of_multihead_attention(lab: Lab) -> None:
     """Multihead attention refuses keys, values and masks of wrong dimensions, in train and eval mode."""
-    lab.raises("heads that do not divide", lambda: nn.MultiheadAttention(8, 3), AssertionError, ValueError)
+    lab.raises(
+        "heads that do not divide the width", lambda: nn.MultiheadAttention(8, 3), AssertionError, ValueError
+    )
     lab.raises("no heads", lambda: nn.MultiheadAttention(8, 0), AssertionError, ValueError)
     for first in (True, False):
         for training in (True, False):
@@ -257,7 +259,7 @@ def refusals_of_multihead_attention(lab: Lab) -> None:
                         RuntimeError,
                     )
                     lab.raises(
-                        f"masks for other heads, {case}",
+                        f"masks for a wrong number of heads, {case}",
                         lambda: module(flat, flat, flat, attn_mask=square.expand(5, 4, 4)),
                         AssertionError,
                         match="attn_mask",
@@ -267,7 +269,7 @@ def refusals_of_multihead_attention(lab: Lab) -> None:
                     lambda: module(batch[None], batch[None], batch[None]),
                     AssertionError,
                 )
-    lab.raises("a bias for given keys", lambda: _attend_with_static_keys_and_bias(lab), AssertionError)
+    lab.raises("a bias for static keys", lambda: _attend_with_static_keys_and_bias(lab), AssertionError)
 
 
 def _attend_with_static_keys_and_bias(lab: Lab) -> Any:
@@ -328,15 +330,17 @@ def transformer_layers(lab: Lab) -> None:
     lab.close("without biases", bare(lab.floats(3, 2, 8)), roundings=256, matrix=True)
     lab.same("biases are none", [name for name, _ in bare.named_parameters() if "bias" in name])
     called = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, activation=F.silu))
-    lab.close("a function for an activation", called(lab.floats(3, 2, 8)), roundings=256, matrix=True)
-    with lab.parity("The page names two strings; it does not say that another one is an error"):
+    lab.close("a function as the activation", called(lab.floats(3, 2, 8)), roundings=256, matrix=True)
+    with lab.parity("The page names two strings, and does not say that another string is an error"):
         lab.raises(
             "an unknown activation",
             lambda: nn.TransformerEncoderLayer(8, 2, activation="other"),
             RuntimeError,
         )
         lab.raises(
-            "the decoder's too", lambda: nn.TransformerDecoderLayer(8, 2, activation="other"), RuntimeError
+            "an unknown activation of the decoder layer",
+            lambda: nn.TransformerDecoderLayer(8, 2, activation="other"),
+            RuntimeError,
         )
 
 
@@ -385,7 +389,7 @@ def masks_of_transformers(lab: Lab) -> None:
         }
         lab.close(f"decoder, {case}", decoder(x, memory, **named)[not_padded], roundings=512, matrix=True)
     lab.close(
-        "a mask of the memory",
+        "a mask for the memory",
         decoder(x, memory, memory_mask=lab.put([[False, False, True, True]] * 5)),
         roundings=512,
         matrix=True,
@@ -425,17 +429,17 @@ def masks_of_transformers(lab: Lab) -> None:
     must_detect=("error",),
     page="generated/torch.nn.Transformer.html",
     basis="parity",
-    ground="The page gives shapes of inputs and masks; it does not say that others are errors",
+    ground="The page gives the shapes of inputs and masks, and does not say that other shapes are errors",
 )
 def refusals_of_transformers(lab: Lab) -> None:
-    """Transformers refuse inputs with a wrong width, batch size or number of dimensions. They also refuse
-    masks whose shape does not fit or whose dtype is an integer dtype.
+    """Transformers refuse inputs with a wrong width, batch size or number of dimensions. Transformers also
+    refuse masks whose shape does not fit or whose dtype is an integer dtype.
     """
     model = _with_small_weights(lab, nn.Transformer(8, 2, 1, 1, 6))
     x, y = lab.floats(4, 2, 8), lab.floats(3, 2, 8)
     lab.raises("another batch", lambda: model(x, lab.floats(3, 5, 8)))
     lab.raises("another width", lambda: model(lab.floats(4, 2, 7), y))
-    lab.raises("another width of the target", lambda: model(x, lab.floats(3, 2, 7)))
+    lab.raises("a target of a wrong width", lambda: model(x, lab.floats(3, 2, 7)))
     lab.raises("four dimensions", lambda: model(x[None], y[None]), RuntimeError, AssertionError)
     for name in ("src_mask", "tgt_mask", "memory_mask"):
         lab.raises(
@@ -460,9 +464,9 @@ def refusals_of_transformers(lab: Lab) -> None:
     layer = _with_small_weights(lab, nn.TransformerEncoderLayer(8, 2, 6, batch_first=True))
     lab.raises("a layer: another width", lambda: layer(lab.floats(2, 3, 7)), AssertionError, RuntimeError)
     lab.raises(
-        "a layer: padding of another size",
+        "a layer: padding of a wrong size",
         lambda: layer(lab.floats(2, 3, 8), src_key_padding_mask=lab.put([[False] * 9] * 2)),
         AssertionError,
         RuntimeError,
     )
-    lab.raises("heads that do not divide", lambda: nn.Transformer(8, 3), AssertionError, ValueError)
+    lab.raises("heads that do not divide the width", lambda: nn.Transformer(8, 3), AssertionError, ValueError)

@@ -46,8 +46,12 @@ def attention_by_its_definition(lab: Lab) -> None:
     q, k, v = (lab.floats(1, 1, 4, 2) for _ in range(3))
     causal = attend(q, k, v, is_causal=True)
     first_value = v[:, :, :1].cpu()
-    lab.expect("the first step sees itself alone", causal[:, :, :1], first_value, roundings=64, matrix=True)
-    with lab.parity("The page gives the inputs a batch and heads; it does not say that these may be missing"):
+    lab.expect(
+        "the first position attends only to itself", causal[:, :, :1], first_value, roundings=64, matrix=True
+    )
+    with lab.parity(
+        "The page's inputs have a batch and a head dimension; no page says that these may be missing"
+    ):
         _compare_with_definition(lab, (2, 6, 16), 4)
         _compare_with_definition(lab, (5, 8), 3)
 
@@ -77,7 +81,7 @@ def _compare_with_definition(lab: Lab, shape: tuple[int, ...], length: int) -> N
         y = attend(q, k, v, **options)
         lab.close(f"{case}, {shape}", y, roundings=64, matrix=True)
         lab.holds(
-            f"{case}, {shape}, is what it is by hand",
+            f"{case}, {shape}, agrees with the definition",
             are_close_in_float32(lab, y, _attention_by_definition(q, k, v, added, scale)),
         )
         push = lab.floats(*y.shape)
@@ -94,7 +98,7 @@ def _compare_with_definition(lab: Lab, shape: tuple[int, ...], length: int) -> N
     level="core",
     dtypes=("float32", "bfloat16", "float16"),
     must_detect=("value",),
-    ground="The formula gives the values; strides of the inputs do not enter it",
+    ground="The formula gives the values; strides of the inputs have no effect on them",
 )
 def attention_in_other_layouts(lab: Lab) -> None:
     """Attention of transposed, packed, expanded and odd-sized inputs, and of masks with strides, equals the
@@ -132,7 +136,10 @@ def attention_in_other_layouts(lab: Lab) -> None:
     queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = torch.zeros(5, 5, dtype=torch.bool, device=lab.device)
-    lab.holds("rows that see nothing stay in shape", attend(q, k, v, attn_mask=masked).shape == q.shape)
+    lab.holds(
+        "a query whose keys are all masked keeps the shape",
+        attend(q, k, v, attn_mask=masked).shape == q.shape,
+    )
     with (
         torch.no_grad(),
         lab.parity("The page limits enable_gqa, which is experimental, to two kernels on CUDA tensors"),
@@ -151,11 +158,11 @@ def attention_in_other_layouts(lab: Lab) -> None:
     dtypes=("float32", "bfloat16", "float16"),
     capabilities=("autograd", "views"),
     must_detect=("value",),
-    ground="The formula gives the values and gradients; strides of the inputs do not enter it",
+    ground="The formula gives values and gradients; strides of the inputs have no effect on them",
 )
 def attention_of_packed_projections(lab: Lab) -> None:
-    """Attention of queries, keys and values that are permuted views of one projection has the values of
-    contiguous inputs, for the widths of heads that models use. The gradient of the projection has them too.
+    """Attention of queries, keys and values that are permuted views of one projection gives the values of
+    contiguous inputs and the correct gradient of the projection. The heads have widths that models use.
     """
     for width, tokens in ((64, 33), (80, 17), (96, 20), (128, 18)):
         packed = lab.floats(2, tokens, 3, 2, width, requires_grad=True)
@@ -173,8 +180,8 @@ def attention_of_packed_projections(lab: Lab) -> None:
 
 @behaviour("attention", level="core", capabilities=("random",), must_detect=("value",))
 def dropout_in_attention(lab: Lab) -> None:
-    """Dropout of attention weights does nothing at probability zero. It drops the same weights again with the
-    same seed. It preserves the mean of the result.
+    """Dropout of attention weights does nothing at probability zero, and preserves the mean of the result. An
+    equal seed drops the same weights again.
     """
     q, k = lab.floats(1, 2, 6, 8), lab.floats(1, 2, 6, 8)
     ones = torch.ones(1, 2, 6, 8, device=lab.device)
@@ -183,12 +190,12 @@ def dropout_in_attention(lab: Lab) -> None:
     first = attend(q, k, ones, dropout_p=0.5)
     torch.manual_seed(5)
     with lab.consistent("two calls after the same seed must give the same result"):
-        lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
-    lab.holds("it is at work", not torch.equal(first, ones))
+        lab.holds("an equal seed repeats the result", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
+    lab.holds("dropout changes the result", not torch.equal(first, ones))
     total = torch.stack([attend(q, k, ones, dropout_p=0.5).mean() for _ in range(40)]).mean()
-    # The expected mean is 1. The mean of the 12 rows of one draw deviates by less than 1, and the mean of 40
-    # draws by less than 1/6.
-    lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
+    # The expected mean is 1. The standard deviation is less than 1 for the mean of one draw (12 rows), and
+    # less than 1/6 for the mean of 40 draws.
+    lab.holds("the mean is preserved", abs(float(total) - 1) < 0.5)
 
 
 @behaviour(
@@ -196,7 +203,7 @@ def dropout_in_attention(lab: Lab) -> None:
     level="core",
     must_detect=("error", "message"),
     basis="parity",
-    ground="The page gives shapes of the inputs; it does not say that others are errors",
+    ground="The page gives the shapes of the inputs, and does not say that other shapes are errors",
 )
 def refusals_of_attention(lab: Lab) -> None:
     """Attention refuses one-dimensional inputs, inputs of different dtypes, integer masks, and sizes that do
@@ -214,7 +221,8 @@ def refusals_of_attention(lab: Lab) -> None:
     lab.raises("widths that differ", lambda: attend(q, lab.floats(1, 2, 4, 7), v))
     with lab.documented():
         lab.raises(
-            "a mask that does not fit", lambda: attend(q, k, v, attn_mask=torch.ones(4, 5, device=lab.device))
+            "a mask whose shape does not fit",
+            lambda: attend(q, k, v, attn_mask=torch.ones(4, 5, device=lab.device)),
         )
     if not lab.target.is_cpu:
         lab.raises("another device", lambda: attend(q, k.cpu() if lab.on_target else k.to("meta"), v))

@@ -188,7 +188,7 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
     },
     "kl_div": {
         "default": lambda m: [m.values(3, 4), m.positive(3, 4)]
-    },  # kl_div computes the logarithm of its target
+    },  # positive: kl_div computes the logarithm of its target
     **{name: {"default": _signed_loss_arguments} for name in ("hinge_embedding_loss", "soft_margin_loss")},
     "margin_ranking_loss": {"default": lambda m: [*_loss_arguments(m), m.signs(3, 4)]},
     "poisson_nll_loss": {"default": lambda m: [*_loss_arguments(m), True, False, 1e-8, 1]},
@@ -199,8 +199,8 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
 def autocast_calls(
     lab: Lab, names: Sequence[str], dtype: torch.dtype
 ) -> Iterator[tuple[str, Any, Sequence[Any], Mapping[str, Any]]]:
-    """Yield a call for each overload of these operators in ``CALLS``: name, overload, arguments and options.
-    Floating inputs have dtype ``dtype``.
+    """Yield a call for each overload that ``CALLS`` has for the operators ``names``: call name, overload,
+    arguments and options. Floating inputs have dtype ``dtype``.
     """
     for name in names:
         for overload, arguments in CALLS.get(name, {}).items():

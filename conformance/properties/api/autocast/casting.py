@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 
 #: The dtypes to which autocast can lower float32.
 LOWER = (torch.bfloat16, torch.float16)
-#: Losses and distances that some of the documentation's lists for CPU, CUDA and XPU do not have.
+#: Losses and distances that are missing in some of the documentation's lists for CPU, CUDA and XPU.
 _NOT_IN_ALL_LISTS = ("mse_loss", "smooth_l1_loss", "multi_margin_loss", "cdist")
 
 Calls = dict[str, Callable[[], torch.Tensor]]
@@ -50,7 +50,8 @@ def _lowered_calls(lab: Lab) -> Calls:
 def _float32_calls(lab: Lab) -> Calls:
     """Return calls of losses and distances that autocast runs in float32, by name.
 
-    Except for ``_NOT_IN_ALL_LISTS``, they are in the documentation's lists for CPU, CUDA and XPU.
+    All of these operators except ``_NOT_IN_ALL_LISTS`` are in the documentation's lists for CPU, CUDA and
+    XPU.
     """
     prediction, aim = lab.integers(3, 4), lab.integers(3, 4)
     lower = [t.to(torch.bfloat16) for t in (prediction, aim)]
@@ -74,7 +75,7 @@ def _float32_calls(lab: Lab) -> Calls:
     level="training",
     must_detect=("value",),
     ground=(
-        "The lists for CPU, CUDA and XPU agree on them; the backend page names convolutions and linear layers"
+        "The CPU, CUDA and XPU lists have all of them; the backend page names convolutions and linear layers"
     ),
 )
 def autocast_lowers_products(lab: Lab) -> None:
@@ -138,9 +139,9 @@ def autocast_promotes(lab: Lab) -> None:
         lab.same(f"under {dtype}", results)
     with torch.autocast(kind, dtype=torch.bfloat16):
         doubles = lab.integers(3, 3, dtype=torch.float64)
-        lab.same("float64 is left alone", doubles @ doubles)
+        lab.same("float64 is not lowered", doubles @ doubles)
         whole = lab.integers(3, 3, dtype=torch.int64)
-        lab.same("integers are left alone", [whole * whole, whole.cumsum(0), whole.sum()])
+        lab.same("integers are not converted", [whole * whole, whole.cumsum(0), whole.sum()])
         lab.same("an in-place sum keeps its dtype", wide.add_(lab.integers(3, 4, dtype=torch.bfloat16)))
         out = torch.empty(3, 3, device=lab.device)
         first_factor, second_factor = lab.integers(3, 3), lab.integers(3, 3)
@@ -170,7 +171,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
         with torch.autocast(kind, enabled=False):
             states.append((product @ product).dtype)
             with lab.parity("The page says that mixed dtypes may cause an error, not that they must"):
-                lab.raises("mixed dtypes while it is off", lambda: product @ x)
+                lab.raises("mixed dtypes while autocast is disabled", lambda: product @ x)
     states.append(torch.is_autocast_enabled(kind))
     try:
         with torch.autocast(kind, dtype=torch.bfloat16):
@@ -214,9 +215,9 @@ def autocast_and_backward(lab: Lab) -> None:
             weight.add_(1)
         with torch.autocast(kind, dtype=dtype):
             second = x @ weight
-        lab.same(f"a changed weight is cast anew under {dtype}", second.detach())
+        lab.same(f"a product with a changed weight under {dtype}", second.detach())
         first.backward()
-        lab.same(f"gradient of the first under {dtype}", weight.grad)
+        lab.same(f"gradient of the first product under {dtype}", weight.grad)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     with torch.no_grad():
         for index, parameter in enumerate(model.parameters()):

@@ -16,7 +16,7 @@ from conformance.properties.api.autocast._calls import autocast_calls
 
 #: The dtypes to which autocast can lower float32.
 LOWER = (torch.bfloat16, torch.float16)
-NOTHING_LISTED = "the target file lists no such operators under [autocast]"
+NOTHING_LISTED = "the target file lists no operators of this kind under [autocast]"
 
 
 def _cast_floating_tensors(value: Any, dtype: torch.dtype) -> Any:
@@ -40,7 +40,7 @@ def _call_under_autocast(
     """Return the result of an operator under autocast on the target.
 
     On the CPU, call the operator without autocast, with arguments cast to ``expected_dtype``. This is the
-    documented equivalent. With ``first_argument_only``, only the first argument is cast.
+    documented equivalent of autocast. With ``first_argument_only``, only the first argument is cast.
     """
     if lab.on_target:
         with torch.autocast(lab.device.type, dtype=lower):
@@ -86,10 +86,10 @@ def _compare_in_two_regions(
                 matrix=expected_dtype != torch.float32,
             )
             finite = all(bool(t.isfinite().all()) for t in floats)
-            lab.holds(f"the result of {label} has numbers that weights can change", finite)
+            lab.holds(f"the result of {label} is finite", finite)
             with torch.no_grad():
                 for shift, tensor in enumerate(trees.tensors(arguments), 1):
-                    if tensor.requires_grad:  # rolled too: scaling alone would not change quotients
+                    if tensor.requires_grad:  # also rolled: a common factor would cancel in quotients
                         tensor.copy_(tensor.cpu().roll(shift, -1) * 0.75)
 
 

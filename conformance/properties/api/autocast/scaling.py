@@ -43,7 +43,7 @@ def scale_moves(lab: Lab) -> None:
         scaling.update()
         lab.same(f"the scale after step {step}", scaling.get_scale())
         moved = not torch.equal(before[0], parameters[0].detach())
-        lab.holds(f"step {step} is taken or left out whole", moved == (factor == 1.0))
+        lab.holds(f"step {step} changes parameters only if gradients are finite", moved == (factor == 1.0))
         lab.same(f"parameters after step {step}", [parameter.detach() for parameter in parameters])
     slow = make_scaler(lab, growth_interval=3, growth_factor=8.0, backoff_factor=0.25)
     for step in range(7):
@@ -51,9 +51,9 @@ def scale_moves(lab: Lab) -> None:
         slow.scale(parameters[0].sum()).backward()
         slow.step(optimizer)
         slow.update()
-        lab.same(f"the slow scale after {step}", slow.get_scale())
+        lab.same(f"the scale with growth interval 3 after step {step}", slow.get_scale())
     slow.update(3.0)
-    lab.expect("a scale that was set", slow.get_scale(), 3.0)
+    lab.expect("the scale after update(3.0)", slow.get_scale(), 3.0)
     top = make_scaler(lab, init_scale=2.0**127, growth_factor=2.0)
     optimizer.zero_grad()
     (parameters[0].sum() * 0).backward()
@@ -99,13 +99,13 @@ def unscaled_gradients(lab: Lab) -> None:
             match="already been called|after step",
         )
     scaling.update()
-    with lab.parity("The page says when update should be called, not that another call is an error"):
-        lab.raises("an update without a step", scaling.update, AssertionError, RuntimeError)
+    with lab.parity("The page says when update should be called, and not that other calls are errors"):
+        lab.raises("a call of update without a step", scaling.update, AssertionError, RuntimeError)
     losses: Any = [torch.ones(2, device=lab.device), (torch.ones((), device=lab.device),)]
     nested = scaling.scale(losses)
     with lab.parity("No page says that nested collections of outputs are accepted"):
         lab.same("a tree of losses", [nested[0], nested[1][0]])
-    with lab.parity("No page says that an output that is no tensor is an error"):
+    with lab.parity("No page says that an output that is not a tensor is an error"):
         lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)  # type: ignore[call-overload]
     halves = [torch.nn.Parameter(torch.ones(2, dtype=torch.float16, device=lab.device))]
     halved = torch.optim.SGD(halves, lr=1.0)
@@ -165,7 +165,7 @@ def scaled_training(lab: Lab) -> None:
         unscaled, scaled = trained_parameters(False, kind), trained_parameters(True, kind)
         with lab.consistent("training with and without a scaler must end at the same parameters"):
             lab.holds(
-                f"{kind}: the same with and without",
+                f"{kind}: the parameters with and without a scaler agree",
                 all(torch.allclose(a, b) for a, b in zip(unscaled, scaled, strict=True)),
             )
         lab.close(kind, scaled, roundings=64)
@@ -198,16 +198,16 @@ def scaler_states(lab: Lab) -> None:
     copied = pickle.loads(pickle.dumps(scaling))
     with lab.consistent("A pickled and loaded scaler must have the state of the original"):
         lab.same(
-            "a pickled one",
+            "a pickled scaler",
             [copied.get_scale(), copied.is_enabled(), dict(sorted(copied.state_dict().items()))],
         )
     off = make_scaler(lab, enabled=False)
     loss = parameters[0].sum() * 2
-    lab.holds("a disabled one gives the loss itself", off.scale(loss) is loss)
-    lab.same("its state", [off.state_dict(), off.get_scale(), off.is_enabled()])
+    lab.holds("a disabled scaler returns the loss itself", off.scale(loss) is loss)
+    lab.same("state of a disabled scaler", [off.state_dict(), off.get_scale(), off.is_enabled()])
     with lab.parity("No page says that loading an empty state is an error"):
         lab.raises(
-            "its state loaded into another",
+            "loading the state of a disabled scaler",
             lambda: scaling.load_state_dict(off.state_dict()),
             RuntimeError,
             match="empty",

@@ -19,11 +19,11 @@ from conformance.behaviours.lab import Lab
     level="training",
     must_detect=("value",),
     basis="parity",
-    ground="The page names the cache but does not say when or how often it casts",
+    ground="The page names the cache but does not say when or how often autocast casts",
 )
 def autocast_cache(lab: Lab) -> None:
     """With the cache, autocast casts a leaf that requires grad once per context. Without the cache, autocast
-    casts it at each use. The cache is cleared at the end of the context.
+    casts the leaf at each use. The cache is cleared at the end of the context.
     """
     kind = lab.device.type
     weight, x = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3)
@@ -50,7 +50,7 @@ def autocast_cache(lab: Lab) -> None:
     with_cache, without = cache_flag_and_cast_count(), cache_flag_and_cast_count(cache_enabled=False)
     lab.same("with the cache", with_cache)
     lab.same("without", without)
-    lab.holds("the cache saves a cast", without[1] == with_cache[1] + 1)
+    lab.holds("the cache avoids one cast", without[1] == with_cache[1] + 1)
     before = torch.is_autocast_cache_enabled()
     with torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False):
         with torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=True):
@@ -64,9 +64,9 @@ def autocast_cache(lab: Lab) -> None:
         with lab.documented():
             lab.holds("and then with", (x @ weight).requires_grad)
         with torch.no_grad(), lab.documented():
-            lab.holds("a cast made without gradients", not (x @ weight).requires_grad)
+            lab.holds("a product under no_grad does not require grad", not (x @ weight).requires_grad)
         with lab.documented():
-            lab.holds("does not end those that follow", (x @ weight).requires_grad)
+            lab.holds("a product after no_grad requires grad", (x @ weight).requires_grad)
 
 
 @behaviour(
@@ -101,17 +101,17 @@ def autocast_by_hand(lab: Lab) -> None:
         torch.clear_autocast_cache()
     lab.same("seen", states)
     with lab.documented():
-        lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
+        lab.holds("autocast is available for the device", torch.amp.autocast_mode.is_autocast_available(kind))
     other_kind = "cuda" if kind == "cpu" else "cpu"
     with torch.autocast(kind, dtype=torch.bfloat16), lab.documented():
-        lab.same("another device type stays off", torch.is_autocast_enabled(other_kind))
+        lab.same("autocast stays off for another device type", torch.is_autocast_enabled(other_kind))
 
 
 @behaviour(
     "autocast",
     must_detect=("value", "error"),
     basis="parity",
-    ground="No page says that these arguments are refused or that another dtype switches autocast off",
+    ground="No page says that these arguments are refused or that an unsupported dtype disables autocast",
 )
 def autocast_refusals(lab: Lab) -> None:
     """``autocast`` refuses an unknown device type, and a device type that is not a string. For an unsupported
@@ -141,7 +141,7 @@ def autocast_refusals(lab: Lab) -> None:
 
 @behaviour("autocast", must_detect=("value",))
 def autocast_of_threads(lab: Lab) -> None:
-    """A new thread starts without autocast, and autocast in one thread does not affect another."""
+    """A new thread starts without autocast, and autocast in one thread does not affect other threads."""
     kind = lab.device.type
     x = lab.integers(3, 3)
     states: list[Any] = []
@@ -160,7 +160,7 @@ def autocast_of_threads(lab: Lab) -> None:
 
 @behaviour("autocast", capabilities=("autograd",), must_detect=("value",))
 def autocast_of_functions(lab: Lab) -> None:
-    """If its argument ``cast_inputs`` is set, ``custom_fwd`` casts the inputs and runs the forward without
+    """If the argument ``cast_inputs`` is set, ``custom_fwd`` casts the inputs and runs the forward without
     autocast. Otherwise the forward runs in the caller's autocast state. ``custom_bwd`` runs the backward in
     the autocast state of the forward.
     """

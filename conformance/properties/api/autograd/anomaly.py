@@ -74,7 +74,7 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
         is_documented=True,
     )
     lab.warns(
-        "that which induced it",
+        "traceback of the earlier forward call",
         second_derivative_error_text,
         match="Previous calculation was induced by _PoisonedLater",
     )

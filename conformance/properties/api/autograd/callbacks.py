@@ -45,7 +45,7 @@ def callbacks_at_the_end(lab: Lab) -> None:
     lab.same("calls", calls)
     handle.remove()
     y.sum().backward(retain_graph=True)
-    lab.same("calls belong to their backward", len(calls))
+    lab.same("calls after a second backward without the hook", len(calls))
 
     def raise_key_error() -> None:
         raise KeyError("in a callback")
@@ -178,7 +178,7 @@ def the_current_node(lab: Lab) -> None:
     handle = c.register_hook(record_execution_flags)
     total.backward(retain_graph=True)
     total.backward(inputs=[x], retain_graph=True)
-    lab.same("which nodes will run, in backward and in backward into x", execution_flags)
+    lab.same("which nodes will run in backward(), and in backward(inputs=[x])", execution_flags)
     handle.remove()
     handle = total.register_hook(record_execution_order)
     with torch.autograd.set_multithreading_enabled(False):
@@ -186,7 +186,7 @@ def the_current_node(lab: Lab) -> None:
     lab.same("the order", orders)
     handle.remove()
     lab.raises(
-        "asking outside of a backward",
+        "a query outside of a backward",
         lambda: torch._C._will_engine_execute_node(a.grad_fn),
         match="backward",
     )
@@ -196,7 +196,7 @@ def the_current_node(lab: Lab) -> None:
     a.grad_fn.register_prehook(lambda grads: names.append(current() is a.grad_fn))
     b.grad_fn.register_hook(lambda inputs, outputs: names.append(current() is b.grad_fn))
     total.backward()
-    lab.same("a node's hooks run while it is current", names)
+    lab.same("the current node in hooks of two nodes", names)
     lab.holds("no node runs afterwards", current() is None)
     with lab.documented():
         lab.same("gradients", [x.grad, y.grad])

@@ -54,7 +54,7 @@ def gradients_across_devices(lab: Lab) -> None:
     must_detect=("value", "error"),
     page="generated/torch.Tensor.backward.html",
     basis="parity",
-    ground="No page says that a gradient on another device is an error, or that host scalars may be combined",
+    ground="No page says that a gradient on another device is an error, or that host scalars may be operands",
 )
 def wrong_device_gradients(lab: Lab) -> None:
     """A gradient must be on the device of its tensor, whether it is passed to ``backward`` or returned by an
@@ -63,7 +63,9 @@ def wrong_device_gradients(lab: Lab) -> None:
     """
     x = lab.integers(3, requires_grad=True)
     meta = torch.ones(3, device="meta")
-    lab.raises("given to backward", lambda: (x * 2).backward(meta), match="device")
+    lab.raises(
+        "a gradient on another device passed to backward", lambda: (x * 2).backward(meta), match="device"
+    )
 
     class Wrong(Function):
         @staticmethod
@@ -78,7 +80,7 @@ def wrong_device_gradients(lab: Lab) -> None:
     number = torch.tensor(2.0, requires_grad=True)
     out = x * number
     out.sum().backward()
-    lab.same("a number on the host beside the device", x.grad)
+    lab.same("a host scalar times a device tensor", x.grad)
     lab.same("its gradient", number.grad, host=True)
 
 
@@ -112,7 +114,7 @@ def gradients_of_conversions(lab: Lab) -> None:
     target = z.clone()
     target.copy_(x)
     (target * (1 + 2j)).real.sum().backward()
-    lab.expect("a real copied into a complex", x.grad, [1.0, 1.0, 1.0])
+    lab.expect("a real tensor copied into a complex tensor", x.grad, [1.0, 1.0, 1.0])
     lab.same("an integer result ends the graph", x.long().requires_grad)
     with lab.parity("No page says that cat and stack accept inputs of several dtypes"):
         x.grad = None
@@ -144,7 +146,7 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
     mixed = x.to(lab.other_float) * lab.put([1.0, 2.0], dtype=lab.other_float)
     x.grad = None
     mixed.sum().backward()
-    lab.expect("a scalar of another width", x.grad, 3.0)
+    lab.expect("a scalar of a different dtype", x.grad, 3.0)
 
 
 @behaviour(
@@ -152,7 +154,7 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
     must_detect=("value",),
     page="autograd.html",
     basis="consistency",
-    ground="A tensor that was passed, or another leaf's gradient, must read the same before and after",
+    ground="A passed tensor, or another leaf's gradient, must have the same values before and after",
 )
 def copies_of_gradients(lab: Lab) -> None:
     """A backward does not change the gradient tensor that the caller passed. Later changes of a leaf's
@@ -186,11 +188,11 @@ def copies_of_gradients(lab: Lab) -> None:
     AddAndKeepGradient.apply(a, b).backward(seed_gradient)
     a.grad.mul_(10)
     lab.expect("one gradient for two leaves", b.grad, [1.0, 2.0, 3.0])
-    lab.expect("what a Function held", received[0], [1.0, 2.0, 3.0])
+    lab.expect("a gradient that a Function's backward received", received[0], [1.0, 2.0, 3.0])
     c: Any = lab.integers(3, requires_grad=True)
     (c + c.detach()).backward(seed_gradient.expand(3))
     c.grad.add_(1)
-    lab.expect("given, once more", seed_gradient, [1.0, 2.0, 3.0])
+    lab.expect("a passed gradient that was expanded", seed_gradient, [1.0, 2.0, 3.0])
 
 
 @behaviour(
@@ -254,7 +256,7 @@ def gradients_at_special_points(lab: Lab) -> None:
     expect_gradient("torch.where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
     negative = lab.put([-2.0], dtype=torch.complex64, requires_grad=True)
     (negative**2).real.sum().backward()
-    lab.expect("square of a negative complex", negative.grad, [-4.0 + 0j], roundings=32)
+    lab.expect("square of a negative complex number", negative.grad, [-4.0 + 0j], roundings=32)
     lab.raises(
         "no derivative",
         lambda: torch.igamma(x + 1, x.detach() + 1).sum().backward(),

@@ -39,7 +39,7 @@ class _NestedBackward(Function):
     must_detect=("value", "error"),
     page="notes/extending.html",
     ground=(
-        "gradients follow from the chain rule; a backward may call any operation, but no page gives a depth"
+        "gradients follow from the chain rule; a backward may call any operation; no page limits the depth"
     ),
 )
 def backward_within_backward(lab: Lab) -> None:
@@ -310,12 +310,12 @@ def anomaly_detection(lab: Lab) -> None:
             Poison.apply(x * 1).sum().backward()
 
     Poison.apply(x * 1).sum().backward()
-    lab.same("without detection NaN comes out", x.grad)
+    lab.same("the gradient without anomaly detection is NaN", x.grad)
     x.grad = None
     lab.raises("with detection", run_poisoned_backward, match="PoisonBackward.* returned nan")
     x.grad = None
     run_poisoned_backward(check_nan=False)
-    lab.same("detection that leaves NaN alone", x.grad)
+    lab.same("the gradient with check_nan=False", x.grad)
     x.grad = None
     with torch.autograd.detect_anomaly():
         inner = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
@@ -343,7 +343,7 @@ def anomaly_detection(lab: Lab) -> None:
             (first,) = torch.autograd.grad((Poison.apply(x)).sum() * 0 + (x * x).sum(), x, create_graph=True)
             first.sum().backward()
 
-    lab.raises("within a graph of a graph", run_poisoned_double_backward, match="nan")
+    lab.raises("NaN in a double backward", run_poisoned_double_backward, match="nan")
 
 
 @behaviour(
@@ -359,7 +359,7 @@ def backward_on_streams(lab: Lab) -> None:
     """
     x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:
-        # No page says that a device module has a stream context; a stream is one itself.
+        # No page says that a device module has a stream context. A stream itself is a context manager.
         context = getattr(torch.get_device_module(lab.device), "stream", lambda stream: stream)
         side, caller = torch.Stream(device=lab.device), torch.accelerator.current_stream()
         side.wait_stream(caller)
@@ -380,4 +380,4 @@ def backward_on_streams(lab: Lab) -> None:
         after = x.grad * 2
         (x * 5).sum().backward()
     lab.same("gradient used on the calling stream", after)
-    lab.same("gradient of both", x.grad)
+    lab.same("gradient of both backwards", x.grad)

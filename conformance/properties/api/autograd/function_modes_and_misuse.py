@@ -57,12 +57,16 @@ def grad_mode_in_functions(lab: Lab) -> None:
 
     x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     Inner.apply(x).sum().backward()
-    lab.expect("gradient by a graph within", x.grad, [2.0, 4.0, 6.0])
+    lab.expect("gradient of a graph inside the forward", x.grad, [2.0, 4.0, 6.0])
     with torch.no_grad():
         result = Inner.apply(x)
     lab.same("under no_grad", [result.requires_grad, modes])
     with lab.parity("No page says that a backward of a tensor without history is an error"):
-        lab.raises("backward of it", lambda: result.sum().backward(), match="does not require grad")
+        lab.raises(
+            "backward of a result without history",
+            lambda: result.sum().backward(),
+            match="does not require grad",
+        )
     Inner.apply(x).sum().backward(create_graph=True)
     lab.same("grad mode with create_graph", modes[-1])
     x.grad = None
@@ -108,8 +112,8 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
     ground="No page says when the objects that a context holds are freed",
 )
 def graphs_of_functions_are_freed(lab: Lab) -> None:
-    """The objects that the context of an ``autograd.Function`` holds are freed with its graph. A deep graph
-    is freed without deep recursion.
+    """The objects that the context of an ``autograd.Function`` holds are freed together with the graph. A
+    deep graph is freed without deep recursion.
     """
 
     class Owner:
@@ -130,12 +134,12 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     result = Keeper.apply(x)
     owners.clear()
-    lab.holds("the context lives while its result does", watch() is not None)
+    lab.holds("the context lives as long as the result", watch() is not None)
     result.sum().backward()
     with lab.documented():
         lab.same("gradient", x.grad)
     del result
-    lab.holds("the context goes with its result", lab.gone(watch))
+    lab.holds("the context is freed with the result", lab.gone(watch))
 
     deep = lab.integers(1, requires_grad=True)
     chain = deep
@@ -183,9 +187,13 @@ def misuse_of_functions(lab: Lab) -> None:
             return grad
 
     result = Stasher.apply(x)
-    lab.same("saved through a stashed context", stashed[0].saved_tensors[0].detach())
+    lab.same("a saved tensor that is read through a stored context", stashed[0].saved_tensors[0].detach())
     result.sum().backward()
-    lab.raises("after it was freed", lambda: stashed[0].saved_tensors, match="second time|already been freed")
+    lab.raises(
+        "a freed tensor that is read through a stored context",
+        lambda: stashed[0].saved_tensors,
+        match="second time|already been freed",
+    )
     stashed.clear()
 
     class WithoutBackward(Function):
@@ -206,14 +214,14 @@ def misuse_of_functions(lab: Lab) -> None:
             return grad
 
     with lab.documented():
-        lab.raises("saving what is not a tensor", lambda: Saves.apply(x), TypeError)
+        lab.raises("saving an object that is not a tensor", lambda: Saves.apply(x), TypeError)
 
 
 @behaviour(
     "autograd",
     must_detect=("value", "error"),
     page="generated/torch.narrow.html",
-    ground="narrow returns a view; that a Function may return it follows",
+    ground="narrow returns a view; it follows that a Function may return this view",
 )
 def views_out_of_functions(lab: Lab) -> None:
     """A view that an ``autograd.Function`` returns shares memory with its base. An in-place write into this
@@ -256,7 +264,8 @@ def views_out_of_functions(lab: Lab) -> None:
         )
     with torch.no_grad():
         lab.same(
-            "like a plain view under no_grad", Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad
+            "a Function's view and narrow have equal requires_grad flags",
+            Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad,
         )
     first, second = Pair.apply(x * 1)
     with lab.parity("No page says that a write into a view that a Function returns is an error"):
@@ -268,7 +277,7 @@ def views_out_of_functions(lab: Lab) -> None:
     without_gradient = lab.integers(2, 3)
     view = Row.apply(without_gradient)
     view.add_(1)
-    lab.same("in place where no gradient is needed", without_gradient)
+    lab.same("in place without gradients", without_gradient)
 
 
 @behaviour(
@@ -278,8 +287,8 @@ def views_out_of_functions(lab: Lab) -> None:
     ground="values and gradients follow from the formulas of the Function",
 )
 def functions_change_local_tensors(lab: Lab) -> None:
-    """The forward and the backward of an ``autograd.Function`` may change, in place, tensors that they
-    created themselves. They may do so before they save these tensors.
+    """The forward and the backward of an ``autograd.Function`` may change tensors in place that they created
+    themselves, also before these tensors are saved.
     """
 
     class Local(Function):
@@ -311,7 +320,7 @@ def functions_change_local_tensors(lab: Lab) -> None:
     cloned = x.clone()
     cloned[mask] = 0
     (cloned * cloned).sum().backward()
-    lab.same("gradient past a masked write", x.grad)
+    lab.same("gradient after a masked write", x.grad)
 
 
 @behaviour(
@@ -379,4 +388,4 @@ def backward_without_a_graph(lab: Lab) -> None:
     (first,) = torch.autograd.grad(Watch.apply(x, y).sum(), x, create_graph=True)
     lab.holds("with create_graph they do", first.requires_grad)
     lab.same("flags seen in backward", flags)
-    lab.holds("saved inputs keep their need", x.requires_grad and y.requires_grad)
+    lab.holds("saved inputs still require grad", x.requires_grad and y.requires_grad)

@@ -33,8 +33,8 @@ class _Added(Function):
 )
 def changed_inputs_as_results(lab: Lab) -> None:
     """An input that an ``autograd.Function`` changes in place and returns becomes a result of this function.
-    The input requires grad afterwards, also if it did not before. If the input is a view, the gradient is
-    passed to the view's base.
+    The input then requires grad, also if it did not require grad before. If the input is a view, the gradient
+    is passed to the view's base.
     """
     without_gradient, added = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
     changed, sum_of_two = _Added.apply(without_gradient, added)
@@ -44,7 +44,7 @@ def changed_inputs_as_results(lab: Lab) -> None:
         lab.same("its node", type(changed.grad_fn).__name__)
     lab.same("needs", [changed.requires_grad, sum_of_two.requires_grad])
     changed.sum().backward()
-    lab.expect("gradient of what was added", added.grad, [1.0, 1.0])
+    lab.expect("gradient of the second summand", added.grad, [1.0, 1.0])
 
     class Twice(Function):
         @staticmethod
@@ -81,7 +81,7 @@ def changed_inputs_as_results(lab: Lab) -> None:
     base = leaf.clone()
     Doubled.apply(base[:], unused).sum().backward()
     lab.expect("gradient through a view", leaf.grad, [2.0, 2.0])
-    lab.holds("an input whose gradient is None has none", unused.grad is None)
+    lab.holds("a gradient that the backward returns as None is not added", unused.grad is None)
 
 
 @behaviour(
@@ -113,10 +113,12 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
     lab.same("needs", [cleared.requires_grad, tripled.requires_grad])
     lab.same("value", cleared.detach())
     (cleared + tripled).sum().backward()
-    lab.expect("gradient of the other", y.grad, [3.0, 3.0])
+    lab.expect("gradient of the other input", y.grad, [3.0, 3.0])
     with lab.parity("No page says that a backward of a tensor without history is an error"):
         lab.raises(
-            "backward of the cleared one", lambda: cleared.sum().backward(), match="does not require grad"
+            "backward of the non-differentiable result",
+            lambda: cleared.sum().backward(),
+            match="does not require grad",
         )
 
 
@@ -144,7 +146,7 @@ def leaves_as_results(lab: Lab) -> None:
     same, total = Passed.apply(x, y)
     x.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     (same + total).sum().backward()
-    lab.same("what the leaf's hook saw", hook_gradients)
+    lab.same("gradients that the leaf's hook received", hook_gradients)
     lab.same("gradients", [x.grad, y.grad])
 
     class Through(Function):
@@ -163,10 +165,10 @@ def leaves_as_results(lab: Lab) -> None:
     first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     rows[0] = first
     rows[1] = 2 * second
-    lab.same("a plain tensor with parts that need gradients", [rows.requires_grad, rows.is_leaf])
+    lab.same("a tensor into which tensors with grad were written", [rows.requires_grad, rows.is_leaf])
     rows.sum().backward()
     lab.expect("gradient of a part", first.grad, [1.0, 1.0])
-    lab.expect("gradient of a doubled part", second.grad, [2.0, 2.0])
+    lab.expect("gradient of a part that was doubled", second.grad, [2.0, 2.0])
 
 
 @behaviour(
@@ -200,6 +202,6 @@ def saved_results_of_functions(lab: Lab) -> None:
     parts = Three.apply(x)
     lab.same("places", [part.output_nr for part in parts])
     (parts[1] + parts[2]).sum().backward()
-    lab.same("places of what was saved", positions)
+    lab.same("output numbers of the saved results", positions)
     with lab.documented():
         lab.expect("gradient", x.grad, [5.0, 5.0])

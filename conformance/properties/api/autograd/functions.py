@@ -49,10 +49,11 @@ def custom_function_gradients(lab: Lab) -> None:
     fixed = lab.integers(3, 4)
     only = _Scaled.apply(x, 3.0, fixed)
     only.sum().backward()
-    lab.same("gradient while one input needs none", x.grad)
-    lab.holds("the other input got no gradient", fixed.grad is None)
+    lab.same("gradient if the other input does not require grad", x.grad)
+    lab.holds("an input that does not require grad has no gradient", fixed.grad is None)
     lab.holds(
-        "a result of inputs without gradient needs none", not _Scaled.apply(fixed, 1.0, fixed).requires_grad
+        "a result of inputs without grad does not require grad",
+        not _Scaled.apply(fixed, 1.0, fixed).requires_grad,
     )
 
 
@@ -118,7 +119,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     Cut.apply(x).sum().backward()
     with lab.parity("The pages allow None only for inputs that need no gradient"):
-        lab.holds("a gradient that backward gives as None is left None", x.grad is None)
+        lab.holds("a gradient that backward returns as None is not accumulated", x.grad is None)
     (Cut.apply(x) + x * 4).sum().backward()
     with lab.parity("The pages allow None only for inputs that need no gradient"):
         lab.expect("None beside another path", x.grad, [4.0, 4.0, 4.0])
@@ -163,7 +164,9 @@ def functions_that_return_inputs(lab: Lab) -> None:
         x = lab.integers(*shape, requires_grad=True)
         result = Through.apply(x)
         with lab.parity("No page says that a returned input becomes another Python object"):
-            lab.holds(f"the result of {shape} is a tensor of its own", result is not x and not result.is_leaf)
+            lab.holds(
+                f"the result of {shape} is a new tensor with a graph", result is not x and not result.is_leaf
+            )
         with lab.parity("No page says that a returned input shares memory with the result"):
             lab.shares(f"input and result of {shape}", x, result)
         result.sum().backward()
@@ -171,14 +174,14 @@ def functions_that_return_inputs(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     first, second = Twice.apply(x)
     (first.sum() + 3 * second.sum()).backward()
-    lab.expect("gradient through a result given twice", x.grad, [8.0, 8.0, 8.0])
+    lab.expect("gradient through a tensor that is returned twice", x.grad, [8.0, 8.0, 8.0])
 
 
 @behaviour(
     "autograd",
     must_detect=("error", "message"),
     page="notes/extending.html",
-    ground="The pages require one gradient per input; that another result is an error is implied",
+    ground="The pages require one gradient per input; they imply that any other result is an error",
 )
 def wrong_gradients_of_functions(lab: Lab) -> None:
     """A backward that returns a wrong number of gradients, or gradients of a wrong shape or type, raises an
@@ -269,18 +272,25 @@ def non_differentiable_outputs(lab: Lab) -> None:
 
     x = lab.put([1.0, -2.0, 3.0], requires_grad=True)
     mask, doubled = Split.apply(x)
-    lab.same("need of gradients", [mask.requires_grad, doubled.requires_grad])
+    lab.same("requires_grad flags with a boolean output", [mask.requires_grad, doubled.requires_grad])
     lab.expect("mask", mask, [True, False, True])
     doubled.masked_fill(mask, 0).sum().backward()
     lab.expect("gradient", x.grad, [0.0, 2.0, 0.0])
     x.grad = None
     output, nothing, shadow = Shadow.apply(x)
-    lab.same("need of gradients of a floating output", [output.requires_grad, nothing, shadow.requires_grad])
+    lab.same(
+        "requires_grad flags with a floating non-differentiable output",
+        [output.requires_grad, nothing, shadow.requires_grad],
+    )
     output.sum().backward()
-    lab.expect("gradient beside a shadow", x.grad, [3.0, 3.0, 3.0])
-    lab.same("what backward was given for them", received)
+    lab.expect("gradient of the differentiable output", x.grad, [3.0, 3.0, 3.0])
+    lab.same("gradients that backward received for these outputs", received)
     with lab.parity("No page says that a backward of a tensor without history is an error"):
-        lab.raises("backward of a shadow", lambda: shadow.sum().backward(), match="does not require grad")
+        lab.raises(
+            "backward of a non-differentiable output",
+            lambda: shadow.sum().backward(),
+            match="does not require grad",
+        )
 
 
 @behaviour(
@@ -320,7 +330,7 @@ def functions_in_place(lab: Lab) -> None:
     tripled = Tripled.apply(inner)
     with lab.parity("No page says that the result is the same Python object as the input"):
         lab.holds("the input itself is returned", tripled is inner)
-    with lab.parity("The note says that the version grows, not by how much"):
+    with lab.parity("The note says that the version increases, and not by how much"):
         lab.same("version counter's step", inner._version - before)
     tripled.sum().backward()
     lab.expect("gradient", x.grad, [[6.0] * 3] * 2)
@@ -333,7 +343,7 @@ def functions_in_place(lab: Lab) -> None:
     without_gradient, second = lab.integers(3), lab.integers(3, requires_grad=True)
     result = Both.apply(without_gradient, second)
     lab.holds(
-        "a changed tensor comes to need gradients",
+        "a tensor without grad that is changed then requires grad",
         result.requires_grad and without_gradient.requires_grad,
     )
     result.sum().backward()
@@ -438,8 +448,8 @@ def what_functions_save(lab: Lab) -> None:
     page="generated/torch.autograd.Function.backward.html",
 )
 def functions_with_other_things(lab: Lab) -> None:
-    """An ``autograd.Function`` may accept and return values that are not tensors, in any position. It may
-    also have no tensor among its arguments and results.
+    """An ``autograd.Function`` may accept and return values that are not tensors, in any position. An
+    ``autograd.Function`` may also have no tensor among its arguments and results.
     """
 
     class Mixed(Function):

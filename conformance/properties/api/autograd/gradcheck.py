@@ -64,7 +64,7 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
         lab.same(
             "forward alone", gradcheck(lambda a: a * a, (x,), check_forward_ad=True, check_backward_ad=False)
         )
-    lab.same("one input that needs none", gradcheck(lambda a, b: a @ b, (x, y.detach())))
+    lab.same("one input that does not require grad", gradcheck(lambda a, b: a @ b, (x, y.detach())))
     lab.same("a shape that depends on values", gradcheck(lambda a: a.flatten()[: int(a.shape[0])], (x,)))
 
 
@@ -104,7 +104,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
             return grad * 2 * (1 + 0.5 * (len(calls) % 2))
 
     lab.raises(
-        "another gradient each time",
+        "a gradient that differs at each call",
         lambda: gradcheck(Random.apply, (x,), fast_mode=False),
         match="not reentrant|mismatch",
     )
@@ -118,7 +118,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return torch.full_like(grad, 2.0)
 
-    lab.raises("a cotangent that is ignored", lambda: gradcheck(Forgets.apply, (x,)))
+    lab.raises("a backward that ignores the incoming gradient", lambda: gradcheck(Forgets.apply, (x,)))
 
     class Tangent(Function):
         @staticmethod
@@ -137,7 +137,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
         lab.raises(
             "a wrong tangent", lambda: gradcheck(Tangent.apply, (x,), check_forward_ad=True), match="Jacobian"
         )
-    lab.same("its backward is right", gradcheck(Tangent.apply, (x,)))
+    lab.same("a correct backward beside a wrong tangent", gradcheck(Tangent.apply, (x,)))
 
     class Undefined(Function):
         @staticmethod
@@ -150,7 +150,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
                 return torch.ones_like(first_grad)
             return first_grad * 2 + second_grad * 3
 
-    lab.raises("zeros that give no zeros", lambda: gradcheck(Undefined.apply, (x,)))
+    lab.raises("a backward that returns ones for zeros", lambda: gradcheck(Undefined.apply, (x,)))
     lab.same("gradient", torch.autograd.grad(_WrongFactor.apply(x).sum(), x)[0])
 
 
@@ -160,7 +160,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
     must_detect=("error",),
     page="generated/torch.autograd.gradcheck.gradcheck.html",
     basis="parity",
-    ground="The page warns that such checks may fail; it does not say that they are errors",
+    ground="The page warns that such checks may fail; it does not say that such inputs are errors",
 )
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     """``gradcheck`` reports inputs that do not require grad, inputs whose elements overlap in memory, and
@@ -168,7 +168,7 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     """
     x = lab.floats(3, requires_grad=True)
     lab.raises(
-        "no input needs a gradient",
+        "no input that requires grad",
         lambda: gradcheck(lambda a: a * 2, (lab.floats(3),)),
         ValueError,
         match="require",
@@ -183,7 +183,7 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     )
     expanded = lab.floats(1).expand(3).detach().requires_grad_()
     lab.raises(
-        "an input that overlaps itself", lambda: gradcheck(lambda a: a * 2, (expanded,)), match="overlap"
+        "an input whose elements overlap", lambda: gradcheck(lambda a: a * 2, (expanded,)), match="overlap"
     )
     lab.raises("no function", lambda: gradcheck(3, (x,)), TypeError)  # type: ignore[arg-type]
     lab.raises(

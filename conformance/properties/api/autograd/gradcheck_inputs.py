@@ -23,7 +23,7 @@ from conformance.behaviours.lab import Lab
 )
 def gradcheck_of_unused_inputs(lab: Lab) -> None:
     """``gradcheck`` and ``gradgradcheck`` accept inputs that do not affect any result, and inputs and results
-    on another device. They also work under a default device.
+    on another device. Both functions also work under a default device.
     """
     x, y = lab.floats(3, requires_grad=True), lab.floats(3, requires_grad=True)
     lab.same("gradcheck", gradcheck(lambda a, b: (a * a, a * 2), (x, y), fast_mode=True))
@@ -35,7 +35,10 @@ def gradcheck_of_unused_inputs(lab: Lab) -> None:
         return (matrix @ t.expand(2, 2)).sum()
 
     lab.same("a broadcast vector", gradcheck(product_sum_of_expanded, (vector,)))
-    lab.same("its second derivative", gradgradcheck(product_sum_of_expanded, (vector,), fast_mode=True))
+    lab.same(
+        "the second derivative of a broadcast vector",
+        gradgradcheck(product_sum_of_expanded, (vector,), fast_mode=True),
+    )
     with torch.device(lab.device):
         lab.same("with a default device", gradcheck(lambda a: a**2.0, (x,), fast_mode=True))
     if lab.target.declares("complex128"):
@@ -96,7 +99,7 @@ def gradcheck_of_complex_results(lab: Lab) -> None:
 )
 def gradcheck_of_results_that_vary(lab: Lab) -> None:
     """``gradcheck`` raises an error for functions whose results change shape or dtype when the input is
-    perturbed. It propagates errors of the function.
+    perturbed. Errors of the function propagate.
     """
     x = lab.put([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
 
@@ -131,12 +134,12 @@ def gradcheck_of_results_that_vary(lab: Lab) -> None:
     for name, function in {"backward": RaisesInBackward.apply, "forward": RaisesInForward.apply}.items():
         for raising in (True, False):
             lab.raises(
-                f"an error in {name}, asked to raise {raising}",
+                f"an error in {name}, raise_exception={raising}",
                 lambda: gradcheck(function, (x,), raise_exception=raising),
                 KeyError,
                 match=f"no {name} today",
             )
-    lab.holds("its own error is a RuntimeError", issubclass(GradcheckError, RuntimeError))
+    lab.holds("GradcheckError is a RuntimeError", issubclass(GradcheckError, RuntimeError))
     with lab.documented():
         lab.same("gradient", torch.autograd.grad((x * x).sum(), x)[0])
 
@@ -185,12 +188,12 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
     options: dict[str, Any] = {"check_forward_ad": True, "check_undefined_grad": False, "fast_mode": True}
     with lab.documented():
         lab.same("both", gradcheck(Product.apply, (x, y), **options))
-    lab.same("inputs that need gradients and others were given", sorted(set(needs)))
-    lab.holds("both tangents came up", "second" in tangents_passed)
+    lab.same("requires_grad flags of the inputs", sorted(set(needs)))
+    lab.holds("the second input has a tangent", "second" in tangents_passed)
     tangents_passed.clear()
     with lab.documented():
-        lab.same("one alone", gradcheck(Product.apply, (x, y.detach()), **options))
-    lab.holds("the other had no tangent", not tangents_passed)
+        lab.same("one input that does not require grad", gradcheck(Product.apply, (x, y.detach()), **options))
+    lab.holds("an input that does not require grad has no tangent", not tangents_passed)
 
 
 @behaviour(

@@ -32,10 +32,10 @@ def gradients_accumulate(lab: Lab) -> None:
     first = x.grad
     (x * 2).sum().backward()
     lab.same("after two", x.grad)
-    lab.holds("it is accumulated in place", x.grad is first)
+    lab.holds("the gradient is accumulated in place", x.grad is first)
     x.grad = None
     (x * 3).sum().backward()
-    lab.expect("after it was cleared", x.grad, [[3.0] * 3] * 2)
+    lab.expect("after the gradient was cleared", x.grad, [[3.0] * 3] * 2)
 
 
 @behaviour(
@@ -58,7 +58,7 @@ def backward_of_several(lab: Lab) -> None:
     torch.autograd.backward((double, double), (ones, ones * 2))
     lab.same("the same root twice", [x.grad, y.grad])
     lab.raises(
-        "a scalar is needed",
+        "backward of a tensor that is not a scalar",
         lambda: (x * 2).backward(),
         match="scalar",
         type_is_documented=True,
@@ -74,14 +74,17 @@ def backward_of_several(lab: Lab) -> None:
         text_is_documented=True,
     )
     lab.raises(
-        "no roots with the same number of gradients", lambda: torch.autograd.backward((x * 2,), (None,))
+        "None as the gradient of a root that is not a scalar",
+        lambda: torch.autograd.backward((x * 2,), (None,)),
     )
     mixed = [x * 1, lab.integers(3)]
     with lab.parity(
-        "No page refuses a root without gradients beside others; the page even mentions such roots"
+        "No page refuses roots of which one does not require grad; the page even mentions such roots"
     ):
         lab.raises(
-            "one of them needs none", lambda: torch.autograd.backward(mixed, (ones, ones)), match="element 1"
+            "two roots, one does not require grad",
+            lambda: torch.autograd.backward(mixed, (ones, ones)),
+            match="element 1",
         )
 
 
@@ -93,8 +96,8 @@ def backward_of_several(lab: Lab) -> None:
     page="generated/torch.autograd.grad.html",
 )
 def grad_calls(lab: Lab) -> None:
-    """``torch.autograd.grad`` returns gradients and does not change ``.grad``. For an unused input it raises
-    an error. With ``allow_unused`` it returns None, and with ``materialize_grads`` it returns zeros.
+    """``torch.autograd.grad`` returns gradients and does not change ``.grad``. An unused input is an error.
+    With ``allow_unused`` its gradient is None, and with ``materialize_grads`` its gradient is zero.
     """
     x, y, unrelated = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
     z = x * x + y * x + y * y
@@ -109,9 +112,9 @@ def grad_calls(lab: Lab) -> None:
         match="unused|not have been used",
     )
     gradients = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, allow_unused=True)
-    lab.holds("allowed to be unused it is None", gradients[1] is None)
+    lab.holds("the gradient with allow_unused is None", gradients[1] is None)
     gradients = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, materialize_grads=True)
-    lab.expect("materialized it is zero", gradients[1], [[0.0, 0.0], [0.0, 0.0]])
+    lab.expect("gradient with materialize_grads", gradients[1], [[0.0, 0.0], [0.0, 0.0]])
     lab.raises(
         "materialized but not allowed",
         lambda: torch.autograd.grad(z.sum(), unrelated, allow_unused=False, materialize_grads=True),
@@ -130,7 +133,7 @@ def grad_calls(lab: Lab) -> None:
     lab.same(
         "with respect to a tensor that is not a leaf", torch.autograd.grad(out, hidden, retain_graph=True)
     )
-    lab.same("and to one below", torch.autograd.grad(out, (hidden, x)))
+    lab.same("gradients of a tensor and of the leaf below it", torch.autograd.grad(out, (hidden, x)))
 
 
 @behaviour(
@@ -206,7 +209,7 @@ def graphs_are_freed(lab: Lab) -> None:
     y.sum().backward(retain_graph=True)
     y.sum().backward()
     lab.same("retained", x.grad)
-    lab.raises("after it was freed", lambda: y.sum().backward(), match="second time")
+    lab.raises("a second backward", lambda: y.sum().backward(), match="second time")
     with lab.parity("No page says that reading a freed saved tensor is an error"):
         lab.raises("saved values of a freed node", lambda: y.grad_fn._saved_self, match="freed|second time")
     x.grad = None
@@ -247,16 +250,16 @@ def gradients_of_gradients(lab: Lab) -> None:
     lab.expect("Hessian vector product in y", hy, [20.0, -6.0])
     w = x * 2
     w.sum().backward(create_graph=True)
-    lab.holds("a gradient may itself need one", x.grad is not None)
+    lab.holds("backward with create_graph sets .grad", x.grad is not None)
     x.grad = None
 
     def backward_with_create_graph() -> None:
         (x * x).sum().backward(create_graph=True)
 
     lab.warns("backward with create_graph", backward_with_create_graph, match="create_graph")
-    lab.holds("its .grad has a graph", x.grad is not None and x.grad.requires_grad)
+    lab.holds("the accumulated gradient requires grad", x.grad is not None and x.grad.requires_grad)
     (x.grad * 3).sum().backward()
-    lab.expect("accumulated over it", x.grad.detach(), [8.0, 10.0])
+    lab.expect("gradient after a backward through .grad", x.grad.detach(), [8.0, 10.0])
     x.grad = None
 
 
@@ -277,8 +280,8 @@ def batched_gradients(lab: Lab) -> None:
     lab.same("Jacobian", jacobian)
     slow = torch.stack([torch.autograd.grad(y, x, row, retain_graph=True)[0] for row in rows])
     with lab.consistent("The batched call and single calls must give the same rows"):
-        lab.holds("row by row it is the same", torch.equal(jacobian.cpu(), slow.cpu()))
-    with lab.parity("The page does not say that a batch of another shape is an error"):
+        lab.holds("the batched gradients equal the single gradients", torch.equal(jacobian.cpu(), slow.cpu()))
+    with lab.parity("The page does not say that a batch of a wrong shape is an error"):
         lab.raises(
             "a batch of one dimension too few",
             lambda: torch.autograd.grad(y, x, rows[0], is_grads_batched=True),
@@ -299,13 +302,15 @@ def leaves_and_requires_grad(lab: Lab) -> None:
         lab.raises("on a result", lambda: setattr(y, "requires_grad", False), match="leaf")
     z = y.detach()
     lab.same("detached", [z.requires_grad, z.is_leaf])
-    lab.shares("a tensor and what was detached from it", y, z)
+    lab.shares("a tensor and its detached tensor", y, z)
     z.fill_(5)
-    lab.same("its write is seen", y.detach())
+    lab.same("a tensor after a write into its detached tensor", y.detach())
     for dtype in (torch.int64, torch.bool, torch.uint8):
         whole = lab.put([1, 0], dtype=dtype)
-        lab.raises(f"{dtype} needs a gradient", lambda: whole.requires_grad_(), match="floating")
-        lab.holds(f"{dtype} may need none", whole.requires_grad_(False) is whole)
+        lab.raises(f"requires_grad_() of {dtype}", lambda: whole.requires_grad_(), match="floating")
+        lab.holds(
+            f"requires_grad_(False) of {dtype} returns the tensor", whole.requires_grad_(False) is whole
+        )
     for dtype in (torch.float16, torch.bfloat16, lab.other_float, torch.complex64):
         lab.same(f"{dtype}", lab.put([1, 0], dtype=dtype).requires_grad_().requires_grad)
     leaf = torch.zeros(2, device=lab.device, requires_grad=True)
@@ -321,7 +326,7 @@ def leaves_and_requires_grad(lab: Lab) -> None:
     lab.same("a result of integers", integers.requires_grad)
     y.detach_()
     lab.same("detached in place", [y.requires_grad, y.is_leaf, y.grad_fn is None])
-    lab.raises("numpy of a tensor that needs one", lambda: (x * 1).cpu().numpy(), match="detach")
+    lab.raises("numpy() of a tensor that requires grad", lambda: (x * 1).cpu().numpy(), match="detach")
 
 
 @behaviour(
@@ -338,12 +343,12 @@ def assigned_gradients(lab: Lab) -> None:
     x = lab.integers(2, 3, requires_grad=True)
     assigned = lab.integers(2, 3)
     x.grad = assigned
-    lab.holds("it is the very tensor", x.grad is assigned)
+    lab.holds("the assigned gradient is the same object", x.grad is assigned)
     (x * 2).sum().backward()
     lab.same("accumulated into", assigned)
-    with lab.parity("No page says that a gradient of another shape is refused"):
+    with lab.parity("No page says that a gradient of a wrong shape is refused"):
         lab.raises("another shape", lambda: setattr(x, "grad", lab.integers(3, 3)), match="size")
-    with lab.parity("No page says that a gradient of another dtype is refused"):
+    with lab.parity("No page says that a gradient of a wrong dtype is refused"):
         lab.raises(
             "another dtype",
             lambda: setattr(x, "grad", lab.integers(2, 3, dtype=lab.other_float)),
@@ -354,7 +359,7 @@ def assigned_gradients(lab: Lab) -> None:
     with lab.parity("No page says that a number is refused"):
         lab.raises("a number", lambda: setattr(x, "grad", 0), TypeError)
     x.grad = None
-    lab.holds("it can be cleared", x.grad is None)
+    lab.holds("the gradient can be set to None", x.grad is None)
     x.grad = assigned
     with lab.parity("No page says that the attribute can be deleted"):
         del x.grad

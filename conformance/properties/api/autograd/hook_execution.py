@@ -32,7 +32,7 @@ def hooks_of_accumulators(lab: Lab) -> None:
     accumulator.register_hook(record_gradients_after)
     x.register_hook(lambda grad: grad * 2)
     copied.backward(lab.put([3.0, 4.0]))
-    lab.same("what the accumulator's hooks saw", observed)
+    lab.same("gradients that the accumulator's hooks received", observed)
     with lab.parity("No page says how many inputs an accumulator has"):
         lab.same("numbers of the accumulator's inputs", input_counts)
     lab.expect("gradient", x.grad, [6.0, 8.0])
@@ -44,15 +44,17 @@ def hooks_of_accumulators(lab: Lab) -> None:
     third_copy.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: calls.append("third"))
     (first + second + third_copy).sum().backward(inputs=[second])
     lab.same("hooks of leaves that are not among the inputs", calls)
-    lab.expect("gradient of the one that is", second.grad, [1.0])
-    lab.holds("the others have none", first.grad is None and third.grad is None)
+    lab.expect("gradient of the leaf among the inputs", second.grad, [1.0])
+    lab.holds(
+        "leaves that are not among the inputs have no gradient", first.grad is None and third.grad is None
+    )
 
 
 @behaviour("autograd", must_detect=("value",))
 def hooks_of_inputs_of_grad(lab: Lab) -> None:
-    """``torch.autograd.grad`` runs the tensor hooks of its inputs. It does not run the hooks of the nodes
-    that created these inputs, or hooks nearer to the leaves. ``backward`` with ``inputs=`` accumulates
-    gradients and therefore runs the hooks of gradient accumulators.
+    """``torch.autograd.grad`` runs the tensor hooks of its inputs. ``grad`` does not run the hooks of the
+    nodes that created these inputs, or of nodes nearer to the leaves. ``backward`` with ``inputs=``
+    accumulates gradients and therefore runs the hooks of gradient accumulators.
     """
     a = lab.put([1.0, 2.0], requires_grad=True)
     b: Any = a * 2
@@ -74,7 +76,9 @@ def hooks_of_inputs_of_grad(lab: Lab) -> None:
         calls.clear()
         lab.same(f"results of {name}", run())
         lab.same(f"tensor hooks run by {name}", [call for call in calls if call.startswith("tensor")])
-        with lab.parity("The note leaves open which node hooks run for inputs, and warns not to rely on it"):
+        with lab.parity(
+            "The note leaves open which node hooks run for inputs, and warns against relying on them"
+        ):
             lab.same(f"hooks run by {name}", calls)
     lab.expect("gradient of a", a.grad, [6.0, 6.0])
 
@@ -106,14 +110,14 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
     lab.same("hooks", sorted(name for name, _ in hook_gradients))
     lab.same("gradients seen", dict(hook_gradients))
     lab.expect("gradient", x.grad, [1.0, 1.0])
-    lab.holds("the input that needs none has none", y.grad is None)
+    lab.holds("an input that does not require grad has no gradient", y.grad is None)
 
 
 @behaviour(
     "autograd",
     must_detect=("value",),
     page="generated/torch.Tensor.retain_grad.html",
-    ground="The gradient is that of the tensor; the page is silent on in-place writes",
+    ground="The page promises the tensor's gradient, and does not mention in-place writes",
 )
 def retained_gradients_of_changed_tensors(lab: Lab) -> None:
     """After in-place writes, a tensor with ``retain_grad`` has the gradient of its latest version. This also
@@ -225,12 +229,12 @@ def what_grad_leaves_out(lab: Lab) -> None:
 
     for name, make in {"added": add_guarded_into_view, "used before": use_view_before_write}.items():
         lab.same(f"grad to x, {name}", torch.autograd.grad(make().sum(), x))
-        lab.same(f"grad to the guarded one, {name}", torch.autograd.grad(make().sum(), guarded))
+        lab.same(f"grad to the result of the Function, {name}", torch.autograd.grad(make().sum(), guarded))
         lab.same(f"runs, {name}", len(runs))
         x.grad = None
         make().sum().backward(inputs=[x])
         lab.same(f"backward into x, {name}", x.grad)
-        lab.same(f"runs after it, {name}", len(runs))
+        lab.same(f"runs after backward into x, {name}", len(runs))
         lab.raises(
             f"grad to y, {name}", lambda: torch.autograd.grad(make().sum(), y), KeyError, match="not to"
         )

@@ -28,12 +28,12 @@ def tensor_hooks(lab: Lab) -> None:
     handle = z.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     z.sum().backward(retain_graph=True)
     lab.expect("seen gradient", hook_gradients[0], [[1.0] * 3] * 2)
-    lab.same("gradients with a hook that only looks", (x.grad, y.grad))
+    lab.same("gradients with a hook that returns None", (x.grad, y.grad))
     second = z.register_hook(lambda grad: grad * 2)
     x.grad = y.grad = None
     z.sum().backward(retain_graph=True)
     lab.same("gradients with a hook that doubles", (x.grad, y.grad))
-    lab.same("number of times the first was called", len(hook_gradients))
+    lab.same("number of calls of the removed hook", len(hook_gradients))
     second.remove()
     handle.remove()
     x.grad = y.grad = None
@@ -45,9 +45,9 @@ def tensor_hooks(lab: Lab) -> None:
         (leaf * 2).sum().backward()
     lab.expect("gradient of a leaf with a hook, accumulated", leaf.grad, [40.0, 40.0, 40.0])
     without_gradient = lab.integers(3)
-    with lab.parity("No page refuses a hook on a tensor that needs no gradient"):
+    with lab.parity("No page refuses a hook on a tensor that does not require grad"):
         lab.raises(
-            "a hook on a tensor that needs no gradient",
+            "a hook on a tensor that does not require grad",
             lambda: without_gradient.register_hook(lambda g: g),
             match="require",
         )
@@ -74,8 +74,8 @@ def order_of_hooks(lab: Lab) -> None:
             lab.raises(f"a hook that returns {name}", lambda: z.sum().backward(), RuntimeError, TypeError)
     z = x * 2
     z.register_hook(lambda grad: grad.new_ones(5))
-    with lab.parity("No page says that a gradient of another size is an error"):
-        lab.raises("a hook that returns another size", lambda: z.sum().backward())
+    with lab.parity("No page says that a gradient of a wrong size is an error"):
+        lab.raises("a hook that returns a gradient of a wrong size", lambda: z.sum().backward())
 
     def raise_key_error(grad: Any) -> Any:
         raise KeyError("hook failed")
@@ -111,7 +111,7 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
     (y * 5).sum().backward()
     lab.expect("before", hook_gradients["before"], [15.0, 15.0])
     lab.expect("after", hook_gradients["after"], [5.0, 5.0])
-    lab.expect("retained, of the tensor as it is now", y.grad, [5.0, 5.0])
+    lab.expect("retained gradient of the changed tensor", y.grad, [5.0, 5.0])
     lab.expect("leaf", x.grad, [15.0, 15.0])
 
     base = x * 1
@@ -143,8 +143,8 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
     page="generated/torch.Tensor.retain_grad.html",
 )
 def retained_gradients(lab: Lab) -> None:
-    """For a non-leaf tensor with ``retain_grad``, ``.grad`` is its accumulated gradient after all its hooks.
-    For a leaf, ``retain_grad`` does nothing.
+    """For a non-leaf tensor with ``retain_grad``, ``.grad`` accumulates the gradients that result from all
+    hooks of the tensor. For a leaf, ``retain_grad`` does nothing.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 3
@@ -155,7 +155,7 @@ def retained_gradients(lab: Lab) -> None:
     (h * h).sum().backward(retain_graph=True)
     lab.same("gradient of h", h.grad)
     (h * 2).sum().backward()
-    lab.same("gradient of h, added up", h.grad)
+    lab.same("accumulated gradient of a non-leaf tensor", h.grad)
     lab.same("gradient of x", x.grad)
     x.retain_grad()
     lab.same("a leaf", x.retains_grad)
@@ -164,9 +164,9 @@ def retained_gradients(lab: Lab) -> None:
     hooked.retain_grad()
     hooked.register_hook(lambda grad: grad * 5)
     hooked.sum().backward()
-    lab.expect("all hooks come before", hooked.grad, [20.0, 20.0, 20.0])
+    lab.expect("gradient retained after all hooks", hooked.grad, [20.0, 20.0, 20.0])
     lab.raises(
-        "on a tensor that needs no gradient",
+        "retain_grad of a tensor that does not require grad",
         lambda: lab.integers(2).retain_grad(),
         match="require",
         type_is_documented=True,
@@ -204,7 +204,7 @@ def hooks_after_accumulation(lab: Lab) -> None:
 
     x.register_post_accumulate_grad_hook(step_and_clear_gradient)
     (x * 3).sum().backward()
-    lab.same("what was called", calls)
+    lab.same("calls of the hooks", calls)
     lab.same("leaf after its step", x.detach())
     lab.holds("the gradient was dropped by the hook", x.grad is None)
     handle.remove()
@@ -235,7 +235,7 @@ def hooks_after_accumulation(lab: Lab) -> None:
     lab.holds("the tensor keeps its hook", watch() is not None)
     del deleted
     with lab.parity("No page says when a hook is freed"):
-        lab.holds("the hook goes with its tensor", lab.gone(watch))
+        lab.holds("the hook is freed with the tensor", lab.gone(watch))
 
 
 @behaviour(
@@ -265,7 +265,7 @@ def optimizer_in_backward(lab: Lab) -> None:
         lab.holds("gradients were cleared", parameter.grad is None)
         trained.append(lab.same(f"parameter, in backward: {fused}", parameter.detach().clone()))
     with lab.consistent("training in the hook and in the loop must give the same parameter"):
-        lab.holds("both ways agree", torch.equal(trained[0], trained[1]))
+        lab.holds("both ways of training give the same parameter", torch.equal(trained[0], trained[1]))
 
 
 @behaviour("autograd", must_detect=("value", "error"), page="autograd.html")
@@ -295,7 +295,7 @@ def hooks_of_several_tensors(lab: Lab) -> None:
     lab.expect("the first of any", calls[0], [2.0, 2.0])
     lab.same("once for each backward", len(calls))
     (b * 5).sum().backward()
-    lab.same("of one alone", calls[1])
+    lab.same("calls of a hook of one tensor", calls[1])
     any_of.remove()
     lab.raises(
         "an unknown mode",
@@ -324,9 +324,9 @@ def hooks_without_gradient_flow(lab: Lab) -> None:
     z.register_hook(lambda grad: calls.append("z"))
     gradients = torch.autograd.grad(z.sum(), z)
     lab.expect("gradient with respect to the tensor itself", gradients[0], [1.0, 1.0, 1.0])
-    lab.same("its own hook is called", calls)
+    lab.same("calls of the tensor's own hook", calls)
     inner = x * 2
     outer = inner * 3
     inner.register_hook(lambda grad: grad * 100)
     gradients = torch.autograd.grad(outer.sum(), inner)
-    lab.expect("grad() gives what hooks left", gradients[0], [300.0, 300.0, 300.0])
+    lab.expect("torch.autograd.grad returns the gradient after hooks", gradients[0], [300.0, 300.0, 300.0])

@@ -31,7 +31,7 @@ def data_of_tensors(lab: Lab) -> None:
     """
     x = lab.integers(2, 3, requires_grad=True)
     data = x.data
-    lab.same("what it is", [data.requires_grad, data.is_leaf])
+    lab.same("flags of .data", [data.requires_grad, data.is_leaf])
     lab.shares("tensor and data", x, data)
     data.mul_(2)
     lab.same("written through", x.detach())
@@ -112,14 +112,14 @@ def small_graphs(lab: Lab) -> None:
     first, second = Same.apply(x, y)
     x.register_hook(lambda grad: grad * 2)
     (first + second * 2).sum().backward()
-    lab.expect("a leaf that came back", x.grad, [6.0] * 3)
-    lab.expect("beside it", y.grad, [2.0] * 3)
+    lab.expect("gradient of a leaf that a Function returns", x.grad, [6.0] * 3)
+    lab.expect("gradient of the other input", y.grad, [2.0] * 3)
     with torch.no_grad():
         new_leaf = x * 2
     total = new_leaf.requires_grad_() * 3
     total.sum().backward()
-    lab.expect("a leaf made without gradients", new_leaf.grad, [3.0] * 3)
-    lab.holds("its maker got nothing more", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
+    lab.expect("gradient of a leaf made under no_grad", new_leaf.grad, [3.0] * 3)
+    lab.holds("the gradient of the first leaf is unchanged", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
 
 
 @behaviour(
@@ -149,13 +149,13 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
     out = module(x)
     (first,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
     first.sum().backward()
-    lab.same("what the hook saw first", hook_gradients[0])
+    lab.same("gradients that the hook received first", hook_gradients[0])
     lab.same("gradient of the weight", module.weight.grad)
     watch = weakref.ref(module)
     del module, out, first
     lab.collect()
     with lab.parity("No page says when the module is freed"):
-        lab.holds("the module is let go", lab.gone(watch))
+        lab.holds("the module is freed", lab.gone(watch))
 
 
 @behaviour(
@@ -229,17 +229,17 @@ def functions_with_tangents(lab: Lab) -> None:
         lab.same("product", [*forward.unpack_dual(Product.apply(3, a, b))])
         lab.same("view", [*forward.unpack_dual(Row.apply(a))])
         lab.same("in place", [*forward.unpack_dual(Doubled.apply(a * 1))])
-        with lab.parity("The note requires a view, but does not say that another result is an error"):
-            lab.raises("a forward that does nothing needs a view of its tangent", lambda: Through.apply(a))
+        with lab.parity("The note requires a view, but does not say that other results are errors"):
+            lab.raises("a jvp that returns no view for a forward that does", lambda: Through.apply(a))
         with lab.parity("No page says that a missing formula is an error"):
             lab.raises("no jvp", lambda: Without.apply(a), NotImplementedError, RuntimeError)
         doubled, flat = Split.apply(a)
-        lab.same("beside one that has none", [*forward.unpack_dual(doubled)])
-        lab.holds("one that has none", forward.unpack_dual(flat).tangent is None)
+        lab.same("a result with a tangent, of two results", [*forward.unpack_dual(doubled)])
+        lab.holds("the non-differentiable result has no tangent", forward.unpack_dual(flat).tangent is None)
         leaf = lab.integers(3, requires_grad=True)
         dual = forward.make_dual(leaf, lab.integers(3))
         both = dual * dual
         lab.same(
-            "with a graph as well",
+            "gradient and tangent of one result",
             [torch.autograd.grad(both.sum(), leaf)[0], forward.unpack_dual(both).tangent.detach()],
         )

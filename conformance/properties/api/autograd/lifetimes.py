@@ -36,7 +36,7 @@ class _Identity(Function):
     basis="parity",
     ground="No page says when reference cycles through graphs are freed",
 )
-@collector_off()  # no automatic collections: gc.collect is called explicitly
+@collector_off()  # no automatic garbage collection: the program calls gc.collect itself
 def cycles_within_graphs(lab: Lab) -> None:
     """The garbage collector frees a reference cycle that leads through a graph only when the graph is
     unreachable. The garbage collector does not damage a graph that is in use.
@@ -110,11 +110,11 @@ def cycles_within_graphs(lab: Lab) -> None:
             gc.collect(0)
             end.backward(retain_graph=True)
             with lab.documented():
-                lab.same(f"{label} that holds its node is called", len(calls))
-            lab.holds(f"{label} lives with its graph", watch() is not None)
+                lab.same(f"calls of {label} that holds the node", len(calls))
+            lab.holds(f"{label} lives as long as the graph", watch() is not None)
             del end
             lab.collect()
-            lab.holds(f"{label} is freed with its graph", lab.gone(watch))
+            lab.holds(f"{label} is freed with the graph", lab.gone(watch))
 
 
 @behaviour(
@@ -125,8 +125,8 @@ def cycles_within_graphs(lab: Lab) -> None:
 )
 @collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
-    """If a view is changed in place, the graph of its base lives as long as a result needs this graph, and no
-    longer.
+    """If a view is changed in place, the graph of its base is retained only as long as a result needs this
+    graph.
     """
     x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)
 
@@ -150,13 +150,13 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     lab.collect()
     result.sum().backward()
     with lab.documented():
-        lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
+        lab.expect("gradient of a changed view that only a result retains", x.grad, [[1.0, 0.0], [0.0, 0.0]])
     parent = lab.put([1.0, 2.0], requires_grad=True)
     base: Any = parent * 1
     node = weakref.ref(base)
     view = base.detach()
     del base
-    lab.holds("a detached tensor does not keep the one it came from", lab.gone(node))
+    lab.holds("a detached tensor does not retain its source", lab.gone(node))
     with lab.documented():
         lab.expect("its value", view, [1.0, 2.0])
 
@@ -215,11 +215,11 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
             first, watch = derivative_and_metadata_token(True)
             del first
             lab.collect()
-            lab.holds(f"it is freed after a backward, anomaly {anomaly}", lab.gone(watch))
+            lab.holds(f"the token is freed after a backward, anomaly {anomaly}", lab.gone(watch))
     result: Any = _Identity.apply(x * 2)
     node = result.grad_fn
     del result
     lab.collect()
     node.metadata["note"] = 1
-    with lab.consistent("The dictionary must return what was stored in it"):
-        lab.same("metadata of a node whose result is gone", node.metadata["note"])
+    with lab.consistent("The dictionary must return the value that was stored"):
+        lab.same("metadata of a node whose result was freed", node.metadata["note"])

@@ -41,12 +41,12 @@ def modes_without_gradients(lab: Lab) -> None:
         torch.set_grad_enabled(True)
     lab.same("flags", states)
     z.sum().backward()
-    lab.expect("gradient of what was made with gradients", x.grad, [3.0, 3.0, 3.0])
+    lab.expect("gradient of results made with gradients", x.grad, [3.0, 3.0, 3.0])
     with torch.no_grad():
         x.mul_(2)
         x[0] = 7
     lab.same("a leaf may be changed without gradients", x.detach())
-    lab.same("its need stays", [x.requires_grad, x.is_leaf])
+    lab.same("a leaf keeps its flags", [x.requires_grad, x.is_leaf])
     with torch.no_grad():
         leaf = torch.zeros(2, device=lab.device, requires_grad=True)
         parameter = torch.nn.Parameter(x)
@@ -102,7 +102,10 @@ def modes_as_decorators(lab: Lab) -> None:
         ):
             for _ in range(2):
                 result = call(x)
-                lab.same(f"{name}: need and mode after", [result.requires_grad, torch.is_grad_enabled()])
+                lab.same(
+                    f"{name}: requires_grad flag, and grad mode afterwards",
+                    [result.requires_grad, torch.is_grad_enabled()],
+                )
             lab.same(f"{name}: value", result)
     with torch.no_grad():
         lab.same("enabled within no_grad", [double_with_grad(x).requires_grad, torch.is_grad_enabled()])
@@ -174,7 +177,7 @@ def modes_of_generators(lab: Lab) -> None:
         broken.throw(ValueError("out"))
     except ValueError:
         states.append(("raised", torch.is_grad_enabled()))
-    lab.same("what was seen", states)
+    lab.same("grad modes of the generator and of its caller", states)
 
 
 @behaviour("autograd", must_detect=("value",), page="generated/torch.no_grad.html")
@@ -258,7 +261,7 @@ def inference_mode(lab: Lab) -> None:
     "autograd",
     must_detect=("value", "error"),
     page="https://docs.pytorch.org/cppdocs/notes/inference_mode.html",
-    ground="The note defines which tensors are inference tensors; writes to normal ones remain allowed",
+    ground="The note defines which tensors are inference tensors; writes to normal tensors remain allowed",
 )
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
     """In inference mode, normal tensors can be changed in place and viewed. If a tensor with a graph was
@@ -277,18 +280,22 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
         out = torch.empty(2, 3, device=lab.device)
         torch.add(normal, normal, out=out)
     lab.same("changed", normal)
-    with lab.parity("No page says whether the version of a normal tensor rises there"):
+    with lab.parity("No page says whether the version of a normal tensor increases in inference mode"):
         lab.same("version", stepped)
     lab.same(
         "flags", [normal.is_inference(), view.is_inference(), out.is_inference(), hidden_view.is_inference()]
     )
     lab.same("out", out)
     view.add_(1)
-    lab.same("a view of a plain tensor may be changed outside", normal)
-    with lab.parity("No page says that a write to such a view is refused"):
-        lab.raises("a view of a tracked one", lambda: hidden_view.mul_(2), match="inference mode")
-        lab.raises("a view of that view", lambda: indirect.mul_(2), match="inference mode")
-    lab.same("it can be read", (hidden_view * 2).requires_grad)
+    lab.same("a tensor whose view is changed outside of the mode", normal)
+    with lab.parity("No page says that a write to this view is refused"):
+        lab.raises(
+            "a write into a view of a tensor with a graph",
+            lambda: hidden_view.mul_(2),
+            match="inference mode",
+        )
+        lab.raises("a write into a view of this view", lambda: indirect.mul_(2), match="inference mode")
+    lab.same("a product with this view", (hidden_view * 2).requires_grad)
     hidden.mul_(3)
     hidden.sum().backward()
     lab.expect("gradient", leaf.grad, [[3.0] * 3] * 2)
@@ -313,15 +320,15 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
 )
 def mixing_inference_tensors(lab: Lab) -> None:
     """Outside of inference mode, inference tensors can be read and viewed. Changing an inference tensor, or
-    saving one for a backward, is refused.
+    saving an inference tensor for a backward, is refused.
     """
     with torch.inference_mode():
         inferred = lab.integers(2, 3).clone()
-    lab.holds("it is an inference tensor", inferred.is_inference())
+    lab.holds("a clone in inference mode is an inference tensor", inferred.is_inference())
     normal, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
     lab.same("sum with a plain tensor", normal + inferred)
     lab.same(
-        "of what kind",
+        "which results are inference tensors",
         [(normal + inferred).is_inference(), inferred[0].is_inference(), inferred.view(-1).is_inference()],
     )
     normal.add_(inferred)
@@ -334,7 +341,7 @@ def mixing_inference_tensors(lab: Lab) -> None:
         inferred[0].mul_(2)
         both = inferred + leaf
     lab.same("changed inside", inferred)
-    lab.same("both kinds inside", [both.is_inference(), both.requires_grad])
+    lab.same("a sum of both kinds of tensors inside", [both.is_inference(), both.requires_grad])
     lab.raises(
         "made into a leaf", lambda: torch.nn.Parameter(inferred).sum().backward(), match="[Ii]nference"
     )

@@ -65,7 +65,7 @@ def changes_that_are_allowed(lab: Lab) -> None:
         out = (saved.t() @ saved.detach()).sum()
         with torch.no_grad():
             saved.mul_(3)
-        lab.same("a transposed one", torch.autograd.grad(out, saved)[0])
+        lab.same("a transposed saved tensor", torch.autograd.grad(out, saved)[0])
 
         saved = x.clone()
         out = saved**2
@@ -79,7 +79,7 @@ def changes_that_are_allowed(lab: Lab) -> None:
     capabilities=("double_backward",),
     must_detect=("value",),
     page="autograd.html",
-    ground="The page keeps the original version for the backward; second derivatives are not named",
+    ground="The page keeps the original version for the backward, and does not mention second derivatives",
 )
 def allowed_changes_twice_differentiated(lab: Lab) -> None:
     """Second derivatives through saved tensors that were changed in place use the values at the time of
@@ -95,7 +95,7 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
         (second,) = torch.autograd.grad(first.sum(), x)
         lab.same("second", second)
     expected = 6 * x.detach()
-    lab.holds("it is that of a cube", torch.equal(second.cpu(), expected.cpu()))
+    lab.holds("the second derivative is the derivative of 3x²", torch.equal(second.cpu(), expected.cpu()))
 
 
 @behaviour(
@@ -107,7 +107,7 @@ def allowed_changes_twice_differentiated(lab: Lab) -> None:
 )
 def allowed_changes_end_with_their_context(lab: Lab) -> None:
     """A backward through a graph that was recorded inside an ``allow_mutation_on_saved_tensors`` context is
-    an error after this context ends. Two of these contexts must not be nested.
+    an error after this context ends. These contexts must not be nested.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     with torch.autograd.graph.allow_mutation_on_saved_tensors() as context:
@@ -116,10 +116,13 @@ def allowed_changes_end_with_their_context(lab: Lab) -> None:
         saved.zero_()
         unchanged = (x.clone() * 2) ** 2
     with lab.documented():
-        lab.holds("there is a context", context is not None)
+        lab.holds("the context manager returns a context", context is not None)
     lab.raises("outside", lambda: out.sum().backward(), AssertionError, RuntimeError)
     lab.raises(
-        "even if nothing was changed", lambda: unchanged.sum().backward(), AssertionError, RuntimeError
+        "a backward outside, without changed tensors",
+        lambda: unchanged.sum().backward(),
+        AssertionError,
+        RuntimeError,
     )
 
     def nest_contexts() -> None:

@@ -27,7 +27,7 @@ def hooks_of_nodes(lab: Lab) -> None:
         )
     )
     z.sum().backward(retain_graph=True)
-    lab.same("what a hook sees", hook_gradients)
+    lab.same("gradients that a hook receives", hook_gradients)
     handle.remove()
     x.grad = y.grad = None
     change = z.grad_fn.register_hook(lambda inputs, outputs: tuple(t * 2 for t in inputs))
@@ -70,7 +70,7 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     node.register_prehook(record_gradients)
     (first * 2 + second * 3).sum().backward()
     lab.same("number of gradients", len(hook_gradients[0]))
-    lab.same("those that were used", hook_gradients[0][:2])
+    lab.same("gradients of the used outputs", hook_gradients[0][:2])
     lab.same("gradient", x.grad)
 
 
@@ -82,9 +82,11 @@ def gradients_to_edges(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     h = x * 2
     edge = get_gradient_edge(h)
-    lab.holds("an edge names a node and a place", isinstance(edge, GradientEdge) and edge.output_nr == 0)
-    with lab.parity("No page says that the edge and the tensor give one object"):
-        lab.holds("the node of an edge is the tensor's", edge.node is h.grad_fn)
+    lab.holds(
+        "an edge has a node and an output number", isinstance(edge, GradientEdge) and edge.output_nr == 0
+    )
+    with lab.parity("No page says that the edge and the tensor return the same node object"):
+        lab.holds("the edge and the tensor have the same node", edge.node is h.grad_fn)
     out = (h * h).sum()
     by_tensor = torch.autograd.grad(out, h, retain_graph=True)
     by_edge = torch.autograd.grad(out, edge, retain_graph=True)
@@ -96,7 +98,9 @@ def gradients_to_edges(lab: Lab) -> None:
     lab.expect(
         "gradient before a change in place", torch.autograd.grad(out, edge, retain_graph=True)[0], [3.0] * 3
     )
-    lab.expect("gradient after it", torch.autograd.grad(out, h, retain_graph=True)[0], [1.0] * 3)
+    lab.expect(
+        "gradient after a change in place", torch.autograd.grad(out, h, retain_graph=True)[0], [1.0] * 3
+    )
     lab.same("the leaf and an edge", torch.autograd.grad(out, (x, edge)))  # type: ignore[arg-type]
     leaf = get_gradient_edge(x)
     y = (x * 5).sum()
@@ -113,13 +117,13 @@ def gradients_to_edges(lab: Lab) -> None:
     lab.same("edges of several outputs", torch.autograd.grad(total, edges[:2]))
     with lab.parity("No page says that an edge of such a tensor is refused"):
         lab.raises(
-            "an edge of a tensor that needs no gradient",
+            "an edge of a tensor that does not require grad",
             lambda: get_gradient_edge(lab.integers(2)),
             match="require",
         )
     unused = get_gradient_edge(x * 9)
     gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)  # type: ignore[arg-type]
-    lab.holds("an edge that was not used gives None", gradients[0] is None)
+    lab.holds("the gradient of an unused edge is None", gradients[0] is None)
     with lab.parity("No page says that zeros for an edge are refused"):
         lab.raises(
             "zeros for an edge",
@@ -151,27 +155,27 @@ def walking_the_graph(lab: Lab) -> None:
         queue += [after for after, _ in node.next_functions if after is not None]
         if hasattr(node, "variable"):
             leaves.append("x" if node.variable is x else "y" if node.variable is y else "?")
-    lab.holds("each of them is a Node", all(isinstance(node, Node) for node in nodes))
+    lab.holds("each node is an instance of Node", all(isinstance(node, Node) for node in nodes))
     with lab.parity("No page lists the names of nodes"):
         lab.same("names", names)
     with lab.parity("No page describes the attribute of accumulators that holds the leaf"):
         lab.same("leaves", sorted(leaves))
-    with lab.parity("No page describes the numbers beside the nodes"):
+    with lab.parity("No page describes the numbers next to the nodes"):
         lab.same("places", [input_nr for _, input_nr in z.grad_fn.next_functions])
     lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
-    with lab.parity("No page says what represents an input that needs no gradient"):
-        lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
+    with lab.parity("No page says what represents an input that does not require grad"):
+        lab.holds("a constant has no next node", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
     node = z.grad_fn
     node.metadata["note"] = 5
     with lab.consistent("The dictionary must return what was stored in it"):
         lab.same("metadata", z.grad_fn.metadata["note"])
-    with lab.parity("No page says that reading the node twice gives one object"):
-        lab.holds("a node is one object", z.grad_fn is node)
+    with lab.parity("No page says that reading the node twice returns the same object"):
+        lab.holds("two reads return the same node object", z.grad_fn is node)
     with (
         torch.no_grad(),
-        lab.parity("No page says that reading the node under no_grad gives the same object"),
+        lab.parity("No page says that reading the node under no_grad returns the same object"),
     ):
-        lab.holds("nodes are available without gradients too", (z.grad_fn is node))
+        lab.holds("a read under no_grad returns the same node", (z.grad_fn is node))
     lab.close("gradient at the end", torch.autograd.grad(z.sum(), (x, y)), roundings=64)
 
 
@@ -194,7 +198,7 @@ def the_node_that_runs(lab: Lab) -> None:
     z.register_hook(lambda grad: tasks.append(identity()))
     lab.same("outside", identity())
     z.sum().backward()
-    lab.holds("one task runs one backward", len(set(tasks)) == 1 and tasks[0] != -1)
+    lab.holds("all hooks of one backward see one graph task", len(set(tasks)) == 1 and tasks[0] != -1)
     lab.same("outside again", identity())
     with lab.documented():
         lab.expect("gradient", x.grad, [6.0, 6.0])
@@ -202,7 +206,7 @@ def the_node_that_runs(lab: Lab) -> None:
     w = x * 2
     w.register_hook(lambda grad: tasks.append(identity()))
     w.sum().backward()
-    lab.holds("the next backward is another task", tasks[-1] != tasks[0])
+    lab.holds("the next backward has a different graph task", tasks[-1] != tasks[0])
     lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")  # type: ignore[attr-defined]
 
 
@@ -220,10 +224,10 @@ def shared_nodes_add_up(lab: Lab) -> None:
     torch.autograd.backward(
         (a, b, a + b, a * 2), (seed_gradient, seed_gradient, seed_gradient, seed_gradient)
     )
-    lab.expect("given gradient is left alone", seed_gradient, [1.0, 2.0, 3.0])
+    lab.expect("the passed gradient is unchanged", seed_gradient, [1.0, 2.0, 3.0])
     lab.expect("sum", x.grad, [6.0, 12.0, 18.0])
     with lab.consistent("A gradient that a hook holds must keep its value during the backward"):
-        lab.same("those that hooks held", hook_gradients)
+        lab.same("gradients that the hooks hold", hook_gradients)
     x.grad = None
     diamond = x * 2
     upper, lower = diamond + 1, diamond * 3

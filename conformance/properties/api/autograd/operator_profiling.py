@@ -52,7 +52,9 @@ def profiles_of_operators(lab: Lab) -> None:
         lab.same("nodes of the backward", len(nodes))
     numbers = {event.sequence_nr for event in nodes}
     with lab.parity("No page describes sequence numbers"):
-        lab.holds("they have the numbers of their forward", numbers <= {e.sequence_nr for e in forward})
+        lab.holds(
+            "backward nodes have sequence numbers of the forward", numbers <= {e.sequence_nr for e in forward}
+        )
     with lab.consistent("gradients with and without the profiler must agree"):
         lab.same("gradients", [x.grad, y.grad])
     with profile(activities=[ProfilerActivity.CPU]) as nothing:
@@ -126,7 +128,7 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
             for event in trace.events()
             if event.name in ("inner", "decorated")
         }
-        lab.same("what they are within", parents)
+        lab.same("parents of the ranges", parents)
     with torch.autograd.profiler.profile() as older:
         crossing = record_function("crossing")
         crossing.__enter__()
@@ -142,4 +144,4 @@ def marked_ranges_in_profiles(lab: Lab) -> None:
         )
     lab.same("value in the older profile", doubled.detach())
     with lab.parity("No page says what printing a profile shows"):
-        lab.holds("it prints as its table", str(older) == older.table())
+        lab.holds("str of a profile is its table", str(older) == older.table())

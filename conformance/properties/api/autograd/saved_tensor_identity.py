@@ -30,16 +30,16 @@ def identity_of_saved_tensors(lab: Lab) -> None:
     c: Any = a * b
     d: Any = torch.exp(a * 0)
     lab.same("a leaf", [b.grad_fn._saved_self is a, b.grad_fn._saved_other is a, c.grad_fn._saved_self is a])
-    lab.holds("a result of another node", c.grad_fn._saved_other is b)
+    lab.holds("the saved result of another node is the same object", c.grad_fn._saved_other is b)
     own = d.grad_fn._saved_result
     lab.same("a node's own result", [own is d, own.grad_fn is d.grad_fn])
     with lab.documented():
-        lab.shares("a result and what its node saved", own, d)
+        lab.shares("a result and the tensor that its node saved", own, d)
     with torch.no_grad():
         d += 1
-    lab.same("it changes with the result", [torch.equal(own, d), own._version == d._version])
+    lab.same("the saved tensor changes with the result", [torch.equal(own, d), own._version == d._version])
     c.sum().backward()
-    lab.raises("a freed one", lambda: c.grad_fn._saved_self, match="already been freed")
+    lab.raises("a read of a freed saved tensor", lambda: c.grad_fn._saved_self, match="already been freed")
     with lab.documented():
         lab.same("the leaf", [a.detach(), a.grad])
 
@@ -117,9 +117,9 @@ def numbers_are_not_packed(lab: Lab) -> None:
         saved.mul_(4)
     x.grad = None
     cubed.sum().backward()
-    lab.expect("gradient of the values at the time", x.grad, [3.0, 12.0])
+    lab.expect("gradient by the values at the time of packing", x.grad, [3.0, 12.0])
     with lab.parity("versions are private numbers"):
-        lab.same("versions of the packed one and of the changed one", versions)
+        lab.same("versions of the unpacked and of the changed tensor", versions)
 
 
 @behaviour(
@@ -192,4 +192,4 @@ def versions_of_resized_tensors(lab: Lab) -> None:
         lab.same("value", x)
     same_object = x
     x.data = larger
-    lab.same("a tensor with other data", [same_object is x, x])
+    lab.same("a tensor after .data was set", [same_object is x, x])

@@ -54,13 +54,13 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     saved = x * 1
     out = saved * saved
     saved.detach().zero_()
-    lab.raises("a change of what was detached", lambda: out.sum().backward(), match="inplace operation")
+    lab.raises("a change of a detached tensor", lambda: out.sum().backward(), match="inplace operation")
     saved = x * 1
     out = saved * saved
     with lab.parity("No page describes changes through `.data`; the gradient is wrong"):
         saved.data.mul_(2)
         out.sum().backward()
-        lab.same("a change through .data goes unseen", x.grad)
+        lab.same("gradient after a change through .data", x.grad)
 
 
 @behaviour(
@@ -68,7 +68,7 @@ def changes_of_saved_tensors(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.autograd.graph.increment_version.html",
     basis="parity",
-    ground="The notes mention counters, but no page gives their numbers or which tensors share one",
+    ground="The notes mention counters; no page gives their values or says which tensors share a counter",
 )
 def version_counters(lab: Lab) -> None:
     """A tensor's version counts its in-place writes. A view or a detached tensor shares the version of its
@@ -102,14 +102,16 @@ def version_counters(lab: Lab) -> None:
     torch.autograd.graph.increment_version(x)
     by_hand = x._version
     with lab.documented():
-        lab.holds("the function raises the version", by_hand > before)
+        lab.holds("increment_version increases the version", by_hand > before)
     torch.autograd.graph.increment_version([x, copied])
     with lab.documented():
-        lab.holds("the function raises the version of several", x._version > by_hand)
-    lab.same("steps by hand and for several", [by_hand - before, x._version - by_hand])
+        lab.holds("increment_version accepts a list", x._version > by_hand)
+    lab.same("increases by both calls of increment_version", [by_hand - before, x._version - by_hand])
     before = x._version
     x.resize_(3, 2)
-    lab.holds("resizing to as many elements changes no version by more than one", x._version - before <= 1)
+    lab.holds(
+        "resizing to equally many elements increases the version by at most one", x._version - before <= 1
+    )
 
 
 @behaviour(
@@ -213,7 +215,7 @@ def misused_packing_hooks(lab: Lab) -> None:
                 text_is_documented=True,
             )
         lab.raises(
-            "disabled once again",
+            "saving a tensor while hooks are disabled again",
             lambda: square_with_hooks(lambda t: t, lambda t: t),
             match="not here",
             type_is_documented=True,
@@ -226,7 +228,7 @@ def misused_packing_hooks(lab: Lab) -> None:
                 pass
 
         with lab.parity("No page says that disabling inside a hook context is an error"):
-            lab.raises("disabling while some are set", disable_hooks, match="too late|hooks")
+            lab.raises("disabling hooks inside a hook context", disable_hooks, match="too late|hooks")
     lab.same(
         "allowed again", torch.autograd.grad(square_with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0]
     )
@@ -274,7 +276,7 @@ def packing_elsewhere(lab: Lab) -> None:
     lab.same("on the host", torch.autograd.grad(out, (x, y)))
     with save_on_cpu():
         saved: Any = x * x
-        lab.same("what is unpacked", saved.grad_fn._saved_self.detach())
+        lab.same("the unpacked tensor", saved.grad_fn._saved_self.detach())
         (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
     with save_on_cpu():
@@ -311,13 +313,15 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     second: Any = x * x
     with lab.parity("No page says that a missing hook is refused"):
         lab.raises(
-            "one hook alone", lambda: second.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError
+            "only one of the two hooks",
+            lambda: second.grad_fn._raw_saved_self.register_hooks(lambda t: t),
+            TypeError,
         )
     with lab.parity("No page says that a number in place of a hook is refused"):
         lab.raises("no function", lambda: second.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
-    with lab.parity("No page says that such an object cannot be made"):
+    with lab.parity("No page says that a SavedTensor cannot be created by the user"):
         lab.raises(
-            "a saved tensor made by hand",
+            "a SavedTensor created by the user",
             lambda: torch.autograd.SavedTensor(),  # type: ignore[attr-defined]
             TypeError,
             RuntimeError,
@@ -341,9 +345,9 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     lab.same("power", power.grad_fn._saved_exponent)
     with lab.documented():
         lab.same("saved input", power.grad_fn._saved_self.detach())
-    lab.holds("the saved leaf is the leaf", power.grad_fn._saved_self is x)
+    lab.holds("the saved leaf is the same object", power.grad_fn._saved_self is x)
     scaled: Any = x * 5
-    lab.holds("a constant saves no tensor for itself", scaled.grad_fn._saved_self is None)
+    lab.holds("a product with a number saves no tensor", scaled.grad_fn._saved_self is None)
     both: Any = (x * x.detach()).grad_fn
     lab.same("a product with a constant", [both._saved_self is None, both._saved_other is None])
     picked: Any = x[:, torch.tensor([0, 2], device=lab.device)]
@@ -355,7 +359,7 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     power.sum().backward()
     with lab.documented():
         lab.same("gradient", x.grad)
-    lab.raises("a freed one", lambda: power.grad_fn._saved_self, match="second time|freed")
+    lab.raises("a read of a freed saved tensor", lambda: power.grad_fn._saved_self, match="second time|freed")
 
 
 @behaviour(
@@ -382,27 +386,27 @@ def memory_of_graphs(lab: Lab) -> None:
     reference = reference_to_attached_bag(a)
     total = a + 1
     del a
-    lab.holds("a summand is not kept", lab.gone(reference))
+    lab.holds("a summand is freed", lab.gone(reference))
     a = x * 2
     reference = reference_to_attached_bag(a)
     square = a * a
     del a
-    lab.holds("a factor is kept with its attributes", reference() is not None)
+    lab.holds("a factor is retained with its attributes", reference() is not None)
     (square + total).sum().backward()
     with lab.documented():
-        lab.holds("it is let go after backward", lab.gone(reference))
+        lab.holds("the factor is freed after the backward", lab.gone(reference))
     with lab.documented():
         lab.same("gradient", x.grad)
     a = x * 2
     reference = reference_to_attached_bag(a)
     square = a * a
     del a, square
-    lab.holds("or with the result", lab.gone(reference))
+    lab.holds("the factor is freed with the result", lab.gone(reference))
     constant = x * 3
     reference = reference_to_attached_bag(constant)
     indexed = constant[torch.tensor([0], device=lab.device)]
     del constant
-    lab.holds("indexing keeps sizes, not the tensor", lab.gone(reference))
+    lab.holds("indexing does not retain the indexed tensor", lab.gone(reference))
     indexed.sum().backward()
     with lab.documented():
         lab.same("gradient of indexing", x.grad)
@@ -443,4 +447,4 @@ def packing_hooks_and_functions(lab: Lab) -> None:
         out = same * same
     same.add_(1)
     out.sum().backward()
-    lab.same("a packed copy does not mind changes", x.grad)
+    lab.same("gradient from a packed copy after a change", x.grad)

@@ -19,7 +19,7 @@ from conformance.behaviours.lab import Lab
     capabilities=("sparse",),
     must_detect=("value",),
     page="generated/torch.gather.html",
-    ground="The page asks for equal numbers of dimensions; mixed ones are parity",
+    ground="The page requires equal numbers of dimensions; other calls have basis parity",
 )
 def sparse_gradients_of_gather(lab: Lab) -> None:
     """``gather`` with ``sparse_grad`` gives a sparse gradient with the values of the dense gradient, also if
@@ -30,7 +30,7 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
     cases = {
         "an index in each row": (table, 1, lab.put([[0, 3], [1, 1], [2, 0], [3, 3], [0, 1]])),
         "an index in each column": (table, 0, lab.put([[0, 4, 1, 2]])),
-        "an index in no place": (table, 0, torch.empty(0, 4, dtype=torch.int64, device=lab.device)),
+        "an index without elements": (table, 0, torch.empty(0, 4, dtype=torch.int64, device=lab.device)),
         "an index without dimensions": (row, 0, lab.put(2)),
         "an input without dimensions": (scalar, 0, lab.put([0])),
         "both without dimensions": (scalar, 0, zero),
@@ -39,7 +39,9 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
         with (
             contextlib.nullcontext()
             if start.dim() and index.dim()
-            else lab.parity("The page excludes mixed numbers of dimensions, and names no tensor without any")
+            else lab.parity(
+                "The page excludes different numbers of dimensions, and mentions no tensor without dimensions"
+            )
         ):
             gradients: list[Any] = []
             for sparse in (False, True):
@@ -51,7 +53,7 @@ def sparse_gradients_of_gather(lab: Lab) -> None:
             dense = gradients[1].to_dense() if gradients[1].layout is torch.sparse_coo else gradients[1]
             lab.same(f"gradient, {name}", dense)
             with lab.consistent("The sparse and the dense gradient must be equal"):
-                lab.holds(f"it is the dense one, {name}", torch.equal(dense, gradients[0]))
+                lab.holds(f"sparse and dense gradient are equal, {name}", torch.equal(dense, gradients[0]))
 
 
 @behaviour(

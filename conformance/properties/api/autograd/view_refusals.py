@@ -27,7 +27,7 @@ class _ViewFunction(Function):
     "autograd",
     must_detect=("value", "error"),
     basis="parity",
-    ground="No page says that such views refuse tensors that require grad",
+    ground="No page says that these views refuse tensors that require grad",
 )
 def refused_writes_to_plain_views(lab: Lab) -> None:
     """If the base of a view does not require grad, the view may refuse a write of a tensor that requires
@@ -48,7 +48,7 @@ def refused_writes_to_plain_views(lab: Lab) -> None:
         lab.same("an ordinary view", base.detach())
     (base * lab.put([[3.0, 4.0]])).sum().backward()
     with lab.documented():
-        lab.expect("gradient through it", put.grad, [3.0])
+        lab.expect("gradient through the write", put.grad, [3.0])
 
 
 @behaviour(
@@ -59,8 +59,8 @@ def refused_writes_to_plain_views(lab: Lab) -> None:
 )
 def views_changed_to_other_views(lab: Lab) -> None:
     """Some views refuse writes: views created under ``no_grad``, views created by an ``autograd.Function``,
-    and views that are one of several results. They still refuse writes after their shape was changed in
-    place.
+    and views that are one of several results. These views still refuse writes after their shape was changed
+    in place.
     """
     makers: dict[str, Any] = {
         "one": lambda t: t.view_as(t),
@@ -99,8 +99,8 @@ def views_changed_to_other_views(lab: Lab) -> None:
 )
 def views_outlive_their_base(lab: Lab) -> None:
     """If a base is detached in place, the graphs of results that were computed from its views do not change.
-    If a base is changed in place, its views have a ``grad_fn``, also if this ``grad_fn`` is read under
-    ``no_grad``.
+    If a base that requires grad is changed in place, its views have a ``grad_fn``, also if the ``grad_fn`` is
+    read under ``no_grad``.
     """
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     z = x * 2
@@ -109,20 +109,20 @@ def views_outlive_their_base(lab: Lab) -> None:
     part = base[:1] * 1
     base.detach_()
     lab.same("a detached base", [base.requires_grad, base.grad_fn is None])
-    lab.same("what was computed from its view", [part.requires_grad, part.grad_fn is None])
+    lab.same("a result that was computed from a view of the base", [part.requires_grad, part.grad_fn is None])
     part.sum().backward()
-    lab.same("its gradients", [x.grad, y.grad])
+    lab.same("gradients of this result", [x.grad, y.grad])
     z.mul_(3)
     with torch.no_grad(), lab.consistent("The node must not depend on the mode in which it is read"):
         lab.holds("a changed base's view has a node under no_grad", view.grad_fn is not None)
     x.grad = None
     view.sum().backward()
-    lab.expect("gradient of that view", x.grad, [6.0, 0.0])
+    lab.expect("gradient of the changed base's view", x.grad, [6.0, 0.0])
     complex_leaf = lab.put([1.0 + 1.0j], requires_grad=True)
     copied = complex_leaf.clone()
     real = copied.real
     copied.add_(1)
     with torch.no_grad(), lab.consistent("The node must not depend on the mode in which it is read"):
-        lab.holds("so has a view of another dtype", real.grad_fn is not None)
+        lab.holds("a changed base's real view has a node under no_grad", real.grad_fn is not None)
     real.sum().backward()
     lab.expect("gradient of the real part", complex_leaf.grad, [1.0 + 0.0j])

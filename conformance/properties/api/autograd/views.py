@@ -69,7 +69,7 @@ def views_of_changed_bases(lab: Lab) -> None:
     row = base[0]
     part = row[1:3]
     part.mul_(5)
-    lab.same("row after its part was changed", row.detach())
+    lab.same("a row after a part of it was changed", row.detach())
     (row.sum() + base.sum()).backward()
     lab.expect("gradient of row and base", x.grad, [[2.0, 10.0, 10.0, 2.0], [1.0] * 4])
     x.grad = None
@@ -91,7 +91,7 @@ def views_of_changed_bases(lab: Lab) -> None:
     no_grad_row = no_grad_base[1]
     no_grad_row.add_(lab.integers(4, requires_grad=True) * 1)
     lab.same(
-        "a change makes a base need gradients",
+        "requires_grad flags after a write into a base without grad",
         [no_grad_base.requires_grad, no_grad_base[0].requires_grad, no_grad_row.requires_grad],
     )
     unchanged = lab.integers(4)
@@ -194,9 +194,11 @@ def several_views_at_once(lab: Lab) -> None:
             if name in ("split", "chunk")
             else lab.parity("No page says that results of unbind or split_with_sizes refuse writes")
         ):
-            lab.raises(f"in place on one of {name}", lambda: make(base)[0].mul_(2), match="multiple views")
-        with lab.parity("No page says that views of such results refuse writes"):
-            lab.raises(f"on a view of one of {name}", lambda: make(base)[0].view(-1).mul_(2))
+            lab.raises(
+                f"a write into one result of {name}", lambda: make(base)[0].mul_(2), match="multiple views"
+            )
+        with lab.parity("No page says that views of these results refuse writes"):
+            lab.raises(f"a write into a view of one result of {name}", lambda: make(base)[0].view(-1).mul_(2))
         parts = make(base)
         base.mul_(2)
         with lab.parity("No page says that reading the node is an error"):
@@ -218,8 +220,8 @@ def several_views_at_once(lab: Lab) -> None:
         parts = x.unbind(0)
         view = (x * 1)[0]
     with lab.parity("No page says that a view made under no_grad refuses writes"):
-        lab.raises("a view made without gradients", lambda: parts[0].mul_(2))
-    lab.same("a result made without gradients may be changed", view.mul_(2).requires_grad)
+        lab.raises("a write into a view made under no_grad", lambda: parts[0].mul_(2))
+    lab.same("a view of a tensor made under no_grad may be changed", view.mul_(2).requires_grad)
 
 
 @behaviour(
@@ -227,11 +229,11 @@ def several_views_at_once(lab: Lab) -> None:
     level="training",
     must_detect=("value", "error"),
     page="https://docs.pytorch.org/tutorials/beginner/introyt/autogradyt_tutorial.html",
-    ground="only a tutorial for users says that such writes raise an error",
+    ground="only a tutorial for users says that these writes raise an error",
 )
 def leaves_in_place(lab: Lab) -> None:
     """A leaf that requires grad must not be changed in place, directly or through a view. If values that
-    require grad are written into a tensor that does not, the tensor requires grad afterwards.
+    require grad are written into a tensor that does not require grad, this tensor then requires grad.
     """
     leaf = lab.integers(2, 3, requires_grad=True)
     for name, change in {
@@ -243,18 +245,20 @@ def leaves_in_place(lab: Lab) -> None:
     }.items():
         lab.raises(name, change, match="leaf", type_is_documented=True)
     with lab.consistent("A refused write must not change the leaf"):
-        lab.same("it was left alone", leaf.detach())
+        lab.same("the leaf is unchanged", leaf.detach())
     with lab.parity("No page says that inputs that require grad exclude out="):
         lab.raises("out=", lambda: torch.add(leaf, 1, out=lab.integers(2, 3)), match="out=")
-    lab.raises("out= that needs one", lambda: torch.add(leaf.detach(), 1, out=leaf), match="out=")
+    lab.raises(
+        "an out= tensor that requires grad", lambda: torch.add(leaf.detach(), 1, out=leaf), match="out="
+    )
     with torch.no_grad():
         into = lab.integers(2, 3)
         torch.add(leaf, 1, out=into)
         leaf.add_(1)
-    lab.same("without gradients both work", [into, leaf.detach()])
+    lab.same("out= and a write into a leaf under no_grad", [into, leaf.detach()])
     product = lab.integers(2, 3)
     product.mul_(leaf)
-    lab.same("need after a product in place", [product.requires_grad, product.is_leaf])
+    lab.same("flags after a product in place", [product.requires_grad, product.is_leaf])
     product.sum().backward()
     lab.same("gradient of the factor", leaf.grad)
     whole = lab.integers(2, 3, dtype=torch.int64)
@@ -318,7 +322,7 @@ def gradients_past_changes(lab: Lab) -> None:
     half.zero_()
     lab.same("after a detached half was cleared", base.detach())
     base.sum().backward()
-    lab.expect("it does not count", x.grad, [2.0, 2.0, 2.0])
+    lab.expect("gradient without the write through a detached view", x.grad, [2.0, 2.0, 2.0])
     x.grad = None
     b = x * 2
     c = b
@@ -330,11 +334,11 @@ def gradients_past_changes(lab: Lab) -> None:
     gaps = (wide * 1)[::2]
     gaps.mul_(3)
     gaps.sum().backward()
-    lab.same("of a view with gaps", wide.grad)
+    lab.same("gradient of a view with gaps", wide.grad)
     w = x.clone()
     w.unsqueeze_(0).squeeze_(0)
     w.sum().backward()
-    lab.same("of shapes changed in place", x.grad)
+    lab.same("gradient of a tensor whose shape was changed in place", x.grad)
     cleared = x.clone()
     cleared.t_()
     with torch.no_grad():

@@ -48,7 +48,7 @@ def recomputation(lab: Lab) -> None:
         lab.same(f"gradients, reentrant {reentrant}", [x.grad, y.grad])
     log = []
     out = checkpoint(_with_call_log(log, doubled_squared_product), x, y, use_reentrant=False)
-    lab.same("grad() too", torch.autograd.grad(out.sum(), (x, y)))
+    lab.same("gradients from torch.autograd.grad", torch.autograd.grad(out.sum(), (x, y)))
     with torch.no_grad():
         lab.same(
             "without gradients", checkpoint(doubled_squared_product, x, y, use_reentrant=False).requires_grad
@@ -74,20 +74,25 @@ def random_state_of_recomputation(lab: Lab) -> None:
         out = checkpoint(apply_random_mask, x, use_reentrant=reentrant)
         before = torch.rand(2, device=lab.device)
         out.sum().backward()
-        lab.holds(f"the same mask twice, reentrant {reentrant}", torch.equal(masks[0].cpu(), masks[1].cpu()))
         lab.holds(
-            f"and in the gradient, reentrant {reentrant}", torch.equal(x.grad.cpu(), 2 * masks[0].cpu())
+            f"forward and recomputation draw equal masks, reentrant {reentrant}",
+            torch.equal(masks[0].cpu(), masks[1].cpu()),
+        )
+        lab.holds(
+            f"the gradient uses the mask, reentrant {reentrant}",
+            torch.equal(x.grad.cpu(), 2 * masks[0].cpu()),
         )
         after = torch.rand(2, device=lab.device)
         torch.manual_seed(3)
         torch.rand_like(x.detach())
         drawn_before, drawn_after = torch.rand(2, device=lab.device), torch.rand(2, device=lab.device)
         lab.holds(
-            f"the stream of numbers goes on, reentrant {reentrant}",
+            f"the forward advances the generator once, reentrant {reentrant}",
             torch.equal(before.cpu(), drawn_before.cpu()),
         )
         lab.holds(
-            f"after backward as well, reentrant {reentrant}", torch.equal(after.cpu(), drawn_after.cpu())
+            f"the backward keeps the generator, reentrant {reentrant}",
+            torch.equal(after.cpu(), drawn_after.cpu()),
         )
     drop = torch.nn.Dropout(0.5)
     values = []
@@ -97,14 +102,14 @@ def random_state_of_recomputation(lab: Lab) -> None:
         use_reentrant=False,
         preserve_rng_state=False,
     ).sum().backward()
-    lab.same("without the state it runs all the same", [len(values), x.grad.shape])
+    lab.same("calls with preserve_rng_state=False", [len(values), x.grad.shape])
     lab.same("something that is computed", x.detach().gt(0).sum())
 
 
 @behaviour("checkpoint", must_detect=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
-    """``checkpoint`` passes keywords, None, numbers, and nested or unused arguments to the function. It
-    returns all results of the function, also results that are not tensors.
+    """``checkpoint`` passes keywords, None, numbers, and nested or unused arguments to the function.
+    ``checkpoint`` returns all results of the function, also results that are not tensors.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
 
@@ -143,8 +148,8 @@ def arguments_of_checkpoints(lab: Lab) -> None:
     ground="The page describes the determinism check, but promises an error only indirectly",
 )
 def misuse_of_checkpoints(lab: Lab) -> None:
-    """``checkpoint`` raises an error for an unknown keyword, and if the recomputation saves other tensors
-    than the forward. A reentrant checkpoint warns if no input requires grad.
+    """``checkpoint`` raises an error for an unknown keyword, and for a recomputation that does not save the
+    same tensors as the forward. A reentrant checkpoint warns if no input requires grad.
     """
     x = lab.integers(4, requires_grad=True)
     with lab.parity("No page says that an unknown keyword is refused"):
@@ -165,13 +170,17 @@ def misuse_of_checkpoints(lab: Lab) -> None:
     out = checkpoint(save_fewer_on_recomputation, x, use_reentrant=False)
     with lab.parity("The page says that an error or wrong gradients may follow"):
         lab.raises(
-            "another number of saved tensors",
+            "a recomputation that saves fewer tensors",
             lambda: out.sum().backward(),
             match="different number of tensors",
         )
     calls.clear()
     recomputed = checkpoint(save_smaller_on_recomputation, x, use_reentrant=False)
-    lab.raises("other metadata", lambda: recomputed.sum().backward(), match="different metadata")
+    lab.raises(
+        "a recomputation that saves smaller tensors",
+        lambda: recomputed.sum().backward(),
+        match="different metadata",
+    )
     calls.clear()
     unchecked = checkpoint(lambda a: a * a, x, use_reentrant=False, determinism_check="none")
     unchecked.sum().backward()
@@ -201,14 +210,14 @@ def misuse_of_checkpoints(lab: Lab) -> None:
     x.grad = None
     checkpoint(fail_on_recomputation, x, use_reentrant=False).sum().backward()
     with lab.consistent("A failed backward must not affect later calls"):
-        lab.same("afterwards it works", x.grad)
+        lab.same("gradient after a failed backward", x.grad)
 
 
 @behaviour(
     "checkpoint",
     capabilities=("double_backward",),
     must_detect=("value",),
-    ground="The page allows any part of a model and all ways of backward; nesting is not named",
+    ground="The page allows any part of a model and all ways of backward; it does not mention nesting",
 )
 def nested_checkpoints(lab: Lab) -> None:
     """Nested checkpoints give the gradients of an ordinary call, also for second derivatives and retained
@@ -245,7 +254,7 @@ def nested_checkpoints(lab: Lab) -> None:
     out = checkpointed(raise_to_power)(x)
     lab.same("a retained graph", [torch.autograd.grad(out.sum(), x, retain_graph=True)[0] for _ in range(2)])
     shared = checkpointed(lambda a: (a * a, a * 3))(x)
-    lab.same("two results of one", torch.autograd.grad(shared[0].sum() + shared[1].sum(), x)[0])
+    lab.same("one checkpoint with two results", torch.autograd.grad(shared[0].sum() + shared[1].sum(), x)[0])
 
 
 @behaviour("checkpoint", must_detect=("value",))
@@ -272,7 +281,7 @@ def early_stop(lab: Lab) -> None:
     with lab.parity("No page says that an addition saves nothing"):
         nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
         nothing.sum().backward()
-        lab.same("if nothing is saved there is no recomputation", log)
+        lab.same("runs of a function that saves no tensor", log)
 
 
 @behaviour("checkpoint", must_detect=("value",))
@@ -292,7 +301,7 @@ def sequences_of_checkpoints(lab: Lab) -> None:
             lab.same(f"value in {segments}", out.detach())
             x.grad = None
             out.sum().backward()
-            lab.same(f"gradient in {segments}, reentrant {reentrant}", x.grad)
+            lab.same(f"gradient with {segments} segments, reentrant {reentrant}", x.grad)
     torch.manual_seed(1)
     model = lab.to(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)))
     out = checkpoint_sequential(model, 2, x.detach(), use_reentrant=False)

@@ -22,8 +22,8 @@ from conformance.behaviours.lab import Lab
     ground="No page says that reading a saved tensor of a checkpointed call recomputes it",
 )
 def reading_recomputed_tensors(lab: Lab) -> None:
-    """Each read of a saved tensor of a checkpointed call recomputes this tensor. The backward recomputes it
-    too. After the backward the saved tensor is freed.
+    """Each read of a saved tensor of a checkpointed call recomputes this tensor, and so does the backward.
+    After the backward the saved tensor is freed.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     runs: list[int] = []
@@ -62,9 +62,9 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
 
     ordinary_result = square_watched_intermediate(x)
     with lab.parity("No page says that a saved tensor keeps its Python attributes"):
-        lab.holds("a plain call keeps what it saved", watched[-1]() is not None)
+        lab.holds("an ordinary call retains its saved tensor", watched[-1]() is not None)
     out = checkpoint(square_watched_intermediate, x, use_reentrant=False)
-    lab.holds("a checkpointed one does not", lab.gone(watched[-1]))
+    lab.holds("a checkpointed call frees its intermediate tensor", lab.gone(watched[-1]))
     for name, result in {"plain": ordinary_result, "checkpointed": out}.items():
         lab.same(f"gradient, {name}", torch.autograd.grad(result.sum(), x)[0])
 
@@ -86,7 +86,7 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
     x.grad = None
     checkpoint(Saves.apply, x, factor, use_reentrant=False).sum().backward()
     with lab.parity("No page says that the unpacked tensor is the same object"):
-        lab.holds("an input that was saved is the same tensor", saved_inputs[0] is factor)
+        lab.holds("a saved input is unpacked as the same object", saved_inputs[0] is factor)
     lab.same("gradient through a Function", x.grad)
 
     class Three(Function):
@@ -123,7 +123,7 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
     hook_gradients: list[torch.Tensor] = []
     weight.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     checkpoint(lambda a: weight * a, weight * x, use_reentrant=False).sum().backward()
-    lab.same("what the hook saw", hook_gradients)
+    lab.same("gradients that the hook received", hook_gradients)
     lab.same("gradients", [weight.grad, x.grad])
     y = lab.integers(3, requires_grad=True)
 
@@ -145,7 +145,7 @@ def hooks_of_shared_parameters(lab: Lab) -> None:
     "checkpoint",
     must_detect=("warning",),
     basis="parity",
-    ground="The page announces an exception for a missing choice, and no warning",
+    ground="The page announces an exception for a missing use_reentrant, and no warning",
 )
 def checkpoints_want_a_choice(lab: Lab) -> None:
     """``checkpoint`` and ``checkpoint_sequential`` warn if ``use_reentrant`` is not passed, and still return

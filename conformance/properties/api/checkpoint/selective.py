@@ -63,12 +63,12 @@ def kept_results(lab: Lab) -> None:
         out = checkpoint(chain_of_products, x, y, use_reentrant=False, context_fn=_context_function(policy))
         with _Counts() as counter:
             gradients = torch.autograd.grad(out.sum(), (x, y))
-        lab.close(f"gradients, kept: {name}", gradients, roundings=256, matrix=True)
+        lab.close(f"gradients, saved: {name}", gradients, roundings=256, matrix=True)
         counts[name] = {operator: counter.counts.get(operator, 0) for operator in ("mm", "sin")}
-    lab.holds("kept products do not run again", counts["none"]["mm"] - counts["products"]["mm"] == 2)
+    lab.holds("saved products do not run again", counts["none"]["mm"] - counts["products"]["mm"] == 2)
     lab.holds("other operators run again", counts["none"]["sin"] == counts["products"]["sin"])
-    lab.holds("a list of operators is such a policy", counts["a list"] == counts["products"])
-    lab.holds("a kept sine does not run again", counts["none"]["sin"] - counts["all"]["sin"] == 1)
+    lab.holds("a list of operators acts as a policy that saves them", counts["a list"] == counts["products"])
+    lab.holds("a saved sine does not run again", counts["none"]["sin"] - counts["all"]["sin"] == 1)
     with lab.parity("No page says which operators the formulas of gradients call"):
         lab.same("products and sines in backward", counts)
 
@@ -76,10 +76,10 @@ def kept_results(lab: Lab) -> None:
 @behaviour(
     "checkpoint",
     must_detect=("value",),
-    ground="The page asks the policy for each operator, and only in the forward",
+    ground="By the page, the policy is called for each operator, and only in the forward",
 )
 def policies_with_state(lab: Lab) -> None:
-    """A policy may have state and may choose differently at each call. The policy is asked in the forward
+    """A policy may have state and may choose differently at each call. The policy is called in the forward
     only.
     """
     x = lab.integers(3, 3, requires_grad=True)
@@ -94,7 +94,8 @@ def policies_with_state(lab: Lab) -> None:
                 return CheckpointPolicy.PREFER_RECOMPUTE
             self.product_count += 1
             decisions.append(self.product_count)
-            # An even number of products leads to the same choices in torch releases that ask again.
+            # The forward has two products. Releases of torch that also call the policy in the backward
+            # therefore get the same choices there.
             return CheckpointPolicy.MUST_RECOMPUTE if self.product_count % 2 else CheckpointPolicy.MUST_SAVE
 
     def products_in_backward(make_contexts: Any) -> int:
@@ -110,7 +111,7 @@ def policies_with_state(lab: Lab) -> None:
     of_one = products_in_backward(lambda: create_selective_checkpoint_contexts(Policy()))
     lab.same("gradient", x.grad)
     lab.same("asked", decisions)
-    lab.holds("the product that is not kept runs again", of_one - of_both == 1)
+    lab.holds("the product that is not saved runs again", of_one - of_both == 1)
 
 
 @behaviour("checkpoint", must_detect=("value", "error"))
@@ -133,10 +134,10 @@ def limits_of_selection(lab: Lab) -> None:
         out = checkpoint(change_result_in_place, x, use_reentrant=False, context_fn=contexts)
         return torch.autograd.grad(out.sum(), x)[0]
 
-    lab.raises("a kept result that was changed", gradient_of_checkpoint, match="mutated|in-?place")
+    lab.raises("a saved result that is changed in place", gradient_of_checkpoint, match="mutated|in-?place")
     allowed = gradient_of_checkpoint(allow_cache_entry_mutation=True)
     lab.same("the option allows the change", [allowed.shape, allowed.dtype])
-    with lab.parity("No page gives the gradient after such a change"):
+    with lab.parity("No page gives the gradient after an in-place change of a saved result"):
         lab.same("gradient after a change that the option allows", allowed)
 
     def sort_and_unbind(a: torch.Tensor) -> torch.Tensor:

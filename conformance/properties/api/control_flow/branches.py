@@ -41,12 +41,12 @@ def cond_chooses(lab: Lab) -> None:
 
     for value, expected in ((True, x * 2 + y), (False, x - y * 3)):
         lab.expect(
-            f"a tensor that is {value}",
+            f"a predicate tensor that is {value}",
             call_cond(predicate_tensor(lab, value), double_left_plus_right, left_minus_triple_right, (x, y)),
             expected.cpu(),
         )
         lab.expect(
-            f"one of one element, {value}",
+            f"a predicate with one element, {value}",
             call_cond(
                 predicate_tensor(lab, value).view(1), double_left_plus_right, left_minus_triple_right, (x, y)
             ),
@@ -131,7 +131,7 @@ def cond_takes_trees(lab: Lab) -> None:
     must_detect=(),
     page="higher_order_ops/cond.html",
     basis="consistency",
-    ground="gradients of cond must be those of the chosen branch called directly",
+    ground="cond and a direct call of the chosen branch must have the same gradients",
 )
 def cond_differentiates(lab: Lab) -> None:
     """The gradient of ``cond`` is the gradient of the chosen branch, and zero for operands that this branch
@@ -150,7 +150,7 @@ def cond_differentiates(lab: Lab) -> None:
             for each in (gradients, expected)
         ]
         lab.same(name, filled[0])
-        lab.holds(f"{name}: that of the branch", trees_are_equal(*filled))
+        lab.holds(f"{name}: gradients of cond and of the branch agree", trees_are_equal(*filled))
 
     layer = lab.to(torch.nn.Linear(3, 3))
     with torch.no_grad():
@@ -227,7 +227,7 @@ def cond_differentiates(lab: Lab) -> None:
 @behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/cond.html")
 def cond_refuses(lab: Lab) -> None:
     """``cond`` refuses a predicate that is not boolean, a branch that is not a function, and operands that
-    are not tensors. It also refuses branches whose results differ in number, structure, dtype or rank.
+    are not tensors. ``cond`` also refuses branches whose results differ in number, structure, dtype or rank.
     """
     x, pred = lab.integers(3), predicate_tensor(lab, True)
     wrong: dict[str, Callable[[], Any]] = {
@@ -245,7 +245,9 @@ def cond_refuses(lab: Lab) -> None:
     }
     for name, call in wrong.items():
         with (
-            lab.parity("The page gives the types of these arguments, and no error for other types")
+            lab.parity(
+                "The page gives the types of these arguments, and does not say that other types are errors"
+            )
             if name in ("no function", "a word as operand")
             else contextlib.nullcontext()
         ):
@@ -281,7 +283,7 @@ def cond_under_vmap(lab: Lab) -> None:
     for value in (True, False):
         pred = predicate_tensor(lab, value)
         lab.same(
-            f"one truth for all, {value}",
+            f"one predicate for all elements, {value}",
             torch.vmap(lambda a, pred=pred: call_cond(pred, lambda b: b * 2, lambda b: b - 10, (a,)))(x),
         )
     shared = lab.integers(3)
@@ -297,5 +299,5 @@ def cond_under_vmap(lab: Lab) -> None:
         )(x)
         references = [x + shared, x - shared] if value else [x * 2, x - 10]  # type: ignore[assignment]
         for index, (result, expected) in enumerate(zip(pairs, references, strict=True)):
-            lab.expect(f"result {index} of two, {value}", result, expected.cpu())
+            lab.expect(f"result {index} of two results, {value}", result, expected.cpu())
     lab.same("twice", torch.vmap(torch.vmap(choose_by_sum))(torch.stack([x, y])))

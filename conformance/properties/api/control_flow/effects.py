@@ -23,12 +23,12 @@ from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan
     must_detect=(),
     capabilities=("storage",),
     page="higher_order_ops/cond.html",
-    ground="The page allows writes only without grad mode; aliased results are not on it",
+    ground="The page allows writes only without grad mode, and does not mention aliased results",
 )
 def writes_of_branches_are_refused(lab: Lab) -> None:
-    """``cond`` refuses a branch that writes to an operand, directly, through a view or in a nested branch. It
-    also refuses a branch that returns an operand, a view of an operand, or one tensor twice. ``cond`` refuses
-    these branches in eager calls, under ``functionalize`` and in a graph.
+    """``cond`` refuses a branch that writes to an operand, directly, through a view or in a nested branch.
+    ``cond`` also refuses a branch that returns an operand, a view of an operand, or one tensor twice. These
+    branches are refused in eager calls, under ``functionalize`` and in a graph.
     """
     x, y, pred = lab.integers(3), lab.integers(3), predicate_tensor(lab, True)
 
@@ -45,8 +45,8 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
         return torch.cond(a.sum() > 0, write_and_sum, sum_of_elements, (a,))
 
     wrong: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-        "a write in the first": (write_and_sum, sum_of_elements),
-        "a write in the second": (sum_of_elements, write_and_sum),
+        "a write in the first branch": (write_and_sum, sum_of_elements),
+        "a write in the second branch": (sum_of_elements, write_and_sum),
         "a write through a view": (write_view_and_sum, sum_of_elements),
         "a nested write": (cond_with_writing_branch, sum_of_elements),
         "the operand": (lambda a: a, lambda a: a.view(3)),
@@ -58,7 +58,7 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
             return branches.call_cond(p, yes, no, (a,))
 
         with (
-            lab.parity("The page does not say that results which share memory are refused")
+            lab.parity("The page does not say that results that share memory are refused")
             if name in ("the operand", "one result twice")
             else contextlib.nullcontext()
         ):
@@ -83,7 +83,7 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
     level="full",
     must_detect=(),
     page="higher_order_ops/scan.html",
-    ground="The pages forbid writes and aliases; for map only writes, equal results only for scan",
+    ground="The pages forbid writes and aliases; map's page only writes; only scan's page repeated results",
 )
 def writes_of_loops_are_refused(lab: Lab) -> None:
     """``map``, ``scan`` and ``while_loop`` refuse a function that writes to its arguments, returns an
@@ -115,14 +115,16 @@ def writes_of_loops_are_refused(lab: Lab) -> None:
         "scan, one carry twice": functionalized_scan_call(
             lambda c, v: (same_tensor_twice(c[0] + v), c[1] + v), (row, row + 1)
         ),
-        "scan, the carry as output too": functionalized_scan_call(lambda c, v: same_tensor_twice(c + v), row),
+        "scan, one tensor as carry and output": functionalized_scan_call(
+            lambda c, v: same_tensor_twice(c + v), row
+        ),
         "while_loop, a write": while_loop_call(lambda i, a, b: (i + 1, a.add_(1), b + 1)),
         "while_loop, the state": while_loop_call(lambda i, a, b: (i + 1, a, b + 1)),
         "while_loop, one tensor twice": while_loop_call(lambda i, a, b: (i + 1, *same_tensor_twice(a + b))),
     }
     for name, call in wrong.items():
         with (
-            lab.parity("The page of this operator does not say that such aliases are refused")
+            lab.parity("The page of this operator does not say that these aliases are refused")
             if name in ("map, a view of the row", "map, the row", "while_loop, one tensor twice")
             else contextlib.nullcontext()
         ):

@@ -84,7 +84,7 @@ def difference_branch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 )
 def graphs_of_cond(lab: Lab) -> None:
     """A graph with ``cond`` runs the branch that the predicate of each call chooses. The graph may contain
-    one ``cond``, two in sequence, or a ``cond`` whose branches write. It may be traced under
+    one ``cond``, two in sequence, or a ``cond`` whose branches write. The graph may be traced under
     ``functionalize``.
     """
     yes, no = lab.put(True), lab.put(False)
@@ -201,7 +201,9 @@ def compiled_control_flow(lab: Lab) -> None:
                 for inputs in ((x, y), (y, x)):
                     result, expected = compiled_function(*inputs), function(*inputs)
                     lab.same(f"{name} by {backend}", result)
-                    lab.holds(f"{name} by {backend}: as eagerly", trees_are_equal(result, expected))
+                    lab.holds(
+                        f"{name} by {backend}: compiled and eager agree", trees_are_equal(result, expected)
+                    )
     torch_testing_internals.reset_dynamo()
 
 

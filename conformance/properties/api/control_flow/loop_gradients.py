@@ -35,7 +35,8 @@ def compare_results_and_gradients(
     """
     differentiable = [index for index, tensor in enumerate(expected_results) if tensor.requires_grad]
     lab.holds(
-        f"{name}: what must have gradients has", all(results[index].requires_grad for index in differentiable)
+        f"{name}: results that must require grad do",
+        all(results[index].requires_grad for index in differentiable),
     )
     gradients, expected_gradients = (
         torch.autograd.grad(
@@ -52,10 +53,10 @@ def compare_results_and_gradients(
     values, expected_values = (
         [tensor.detach() for tensor in outputs] for outputs in (results, expected_results)
     )
-    with lab.consistent("Results and gradients must be those of the equivalent program"):
+    with lab.consistent("The operator and the equivalent program must have the same results and gradients"):
         lab.same(name, [values, filled])
         lab.holds(
-            f"{name}: as by a loop",
+            f"{name}: the operator and the equivalent program agree",
             trees_are_equal(values, expected_values) and trees_are_equal(filled, filled_expected),
         )
 
@@ -67,7 +68,7 @@ def compare_results_and_gradients(
     must_detect=(),
     page="higher_order_ops/scan.html",
     basis="consistency",
-    ground="gradients of scan must be those of the equivalent loop",
+    ground="scan and the equivalent loop must have the same gradients",
 )
 def scan_differentiates_parts(lab: Lab) -> None:
     """The gradient of ``scan`` is the gradient of the equivalent loop. The step may be a stack of layers, may
@@ -135,7 +136,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
     module.
     """
     a, b = lab.integers(3, 2, requires_grad=True), lab.integers(3, 1, requires_grad=True)
-    with lab.consistent("Gradients of cond must be those of the chosen branch called directly"):
+    with lab.consistent("cond and a direct call of the chosen branch must have the same gradients"):
         _compare_gradients_of_cond(lab, a)
     y = lab.integers(2)
 
@@ -154,7 +155,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
     )
     compare_results_and_gradients(
         lab,
-        "map with a result that needs none",
+        "map with a result that does not require grad",
         map_over(lambda x, y: (x[0] * x[0] + y, y * 2), [a, lab.integers(3, 2)], y),
         [a * a + y, torch.stack([y * 2] * 3)],
         [a],
@@ -204,7 +205,7 @@ def _compare_gradients_of_cond(lab: Lab, a: torch.Tensor) -> None:
     level="full",
     must_detect=(),
     page="higher_order_ops/while_loop.html",
-    ground="follows from the equivalent program; in traced programs the page calls the integers unknown",
+    ground="follows from the equivalent program; the page calls the integers unknown in traced programs",
 )
 def while_loop_counts(lab: Lab) -> None:
     """The state of ``while_loop`` may contain Python integers, directly or in trees. Eager calls, compiled
@@ -231,7 +232,9 @@ def while_loop_counts(lab: Lab) -> None:
         for variant, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
             *counts, last = call(x, row)
             lab.same(f"{name}, {variant}: numbers", [int(count) for count in counts])
-            lab.holds(f"{name}, {variant}: the numbers due", tuple(map(int, counts)) == numbers)
+            lab.holds(
+                f"{name}, {variant}: the final integers are correct", tuple(map(int, counts)) == numbers
+            )
             lab.expect(f"{name}, {variant}", last, expected.cpu())
         program = torch.export.export(_FunctionModule(function), (x, row)).module()
         *counts, last = program(x, row)
@@ -270,13 +273,13 @@ def scan_agrees_with_associative_scan(lab: Lab) -> None:
         expected = associative_scan(combine, xs, 0, combine_mode="generic")
         lab.same(name, outputs)
         with lab.consistent("both operators must give the same running results"):
-            lab.holds(f"{name}: the same by both", torch.equal(outputs, expected[1:]))
+            lab.holds(f"{name}: both operators agree", torch.equal(outputs, expected[1:]))
     start = lab.integers(3)
-    with lab.parity("No page says that an output which is a number is refused"):
+    with lab.parity("No page says that a number as output is refused"):
         lab.raises("a number as output", lambda: scan(lambda c, x: (c + x, 0.5), start, xs, dim=0), *ERRORS)
     lab.raises("a number as carry", lambda: scan(lambda c, x: (0.5, c + x), start, xs, dim=0), *ERRORS)
     lab.raises(
-        "another form of the carry",
+        "a carry of a different structure",
         lambda: scan(
             lambda c, x: ({"p": c["p"] + x, "q": (c["q"],)}, x + 1), {"p": start, "q": start + 1}, xs, dim=0
         ),

@@ -82,12 +82,14 @@ def scan_folds(lab: Lab) -> None:
         result = scan(sum_and_product_step, start, xs, dim=0, reverse=reverse)
         lab.same(f"over rows, reverse {reverse}", result)
         lab.holds(
-            f"rows, reverse {reverse}: the same by a loop",
+            f"rows, reverse {reverse}: scan and loop agree",
             trees_are_equal(result, scan_by_loop(sum_and_product_step, start, xs, reverse=reverse)),
         )
         along_columns = scan(sum_and_product_step, start, xs.T.contiguous(), dim=1, reverse=reverse)
         lab.same(f"over columns, reverse {reverse}", along_columns)
-        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(along_columns[0], result[0]))
+        lab.holds(
+            f"columns and rows, reverse {reverse}: carries agree", torch.equal(along_columns[0], result[0])
+        )
     sums = scan(lambda c, x: (c + x, c + x), torch.zeros(3, device=lab.device), xs, dim=0)[1]
     lab.expect("running sums", sums, xs.cpu().cumsum(0))
     lab.same(
@@ -96,7 +98,7 @@ def scan_folds(lab: Lab) -> None:
     last = scan(lambda c, x: (c + x, x - c), start[0], xs[:, 0], dim=-1)
     lab.same("over scalars, dimension -1", last)
     counts = scan(lambda c, x: (c + 1, (c * 2).to(lab.other_float)), lab.put(0), xs, dim=0)
-    lab.same("dtypes of carry and output apart from the input's", counts)
+    lab.same("carry and output of dtypes that differ from the input's", counts)
     lab.same("a single step", scan(sum_and_product_step, start, xs[:1], dim=0))
 
 
@@ -131,11 +133,14 @@ def scan_takes_trees(lab: Lab) -> None:
 
     with lab.parity("The page says that closures are not supported"):
         scaled = scan(lambda c, x: (c + x, x * scale), start["sum"], xs, dim=0)[1]
-        lab.expect("what was closed over", scaled, (xs * scale).cpu())
+        lab.expect("a scan with a closed-over tensor", scaled, (xs * scale).cpu())
         result = scan(recurrent_step, scale, xs, dim=0)
         lab.same("a recurrent cell", result)
         with lab.consistent("scan and the equivalent loop must agree"):
-            lab.holds("the cell by a loop", trees_are_equal(result, scan_by_loop(recurrent_step, scale, xs)))
+            lab.holds(
+                "the recurrent cell: scan and loop agree",
+                trees_are_equal(result, scan_by_loop(recurrent_step, scale, xs)),
+            )
         lab.same(
             "and downstream",
             scan(
@@ -151,7 +156,7 @@ def scan_takes_trees(lab: Lab) -> None:
     must_detect=(),
     page="higher_order_ops/scan.html",
     basis="consistency",
-    ground="gradients of scan must be those of the equivalent loop",
+    ground="scan and the equivalent loop must have the same gradients",
 )
 def scan_differentiates(lab: Lab) -> None:
     """The gradient of ``scan`` is the gradient of the equivalent loop, with respect to the first carry, the
@@ -177,7 +182,7 @@ def scan_differentiates(lab: Lab) -> None:
             gradients = gradients_of(scan(weighted_step, start, xs, dim=0))
         expected = gradients_of(scan_by_loop(weighted_step, start, xs))
         lab.same(f"gradients for {chosen}", gradients)
-        lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
+        lab.holds(f"gradients for {chosen} agree with the loop", trees_are_equal(gradients, expected))
     leaf = lab.integers(3, 2, requires_grad=True)
     with torch.no_grad(), lab.documented():
         lab.holds(
@@ -191,21 +196,23 @@ def scan_differentiates(lab: Lab) -> None:
     level="full",
     must_detect=(),
     page="higher_order_ops/scan.html",
-    ground="The page lists the restrictions; wrong dims and unequal lengths are not among them",
+    ground="The page lists the restrictions, without wrong dims and unequal lengths",
 )
 def scan_refuses(lab: Lab) -> None:
     """``scan`` refuses a step that does not return a pair, changes the structure or shape of the carry,
-    writes to its input, or returns its input unchanged. It also refuses inputs of unequal lengths.
+    writes to its input, or returns its input unchanged. Inputs of unequal lengths are refused too.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
     wrong: dict[str, Callable[[], Any]] = {
         "one result": lambda: scan(lambda c, x: c + x, start, xs, dim=0),
-        "another form of the carry": lambda: scan(lambda c, x: ((c + x, c), x + 1), start, xs, dim=0),
+        "a carry of a different structure": lambda: scan(lambda c, x: ((c + x, c), x + 1), start, xs, dim=0),
         "a shorter carry": lambda: scan(lambda c, x: ((c[0] + x,), x + 1), (start, start + 1), xs, dim=0),
-        "another shape of the carry": lambda: scan(
+        "a carry of a different shape": lambda: scan(
             lambda c, x: (torch.stack([c, c]), x + 1), start, xs, dim=0
         ),
-        "another dtype of the carry": lambda: scan(lambda c, x: ((c + x).double(), x + 1), start, xs, dim=0),
+        "a carry of a different dtype": lambda: scan(
+            lambda c, x: ((c + x).double(), x + 1), start, xs, dim=0
+        ),
         "unequal lengths": lambda: scan(lambda c, x: (c + x[0], x[1] + 1), start, (xs, xs[:2]), dim=0),
         "a number as start": lambda: scan(lambda c, x: (c + x, x + 1), 1.0, xs, dim=0),
         "a word as dim": lambda: scan(lambda c, x: (c + x, x + 1), start, xs, dim="0"),
@@ -242,7 +249,7 @@ def associative_scan_folds(lab: Lab) -> None:
                 expected = torch.stack(rows, dim).flip(dim) if reverse else torch.stack(rows, dim)
                 lab.same(f"{name} over {dim}, reverse {reverse}", result)
                 lab.holds(
-                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(result, expected)
+                    f"{name} over {dim}, reverse {reverse}: agrees with a loop", torch.equal(result, expected)
                 )
     ys = lab.integers(5, 3, low=-2, high=3)
 
@@ -284,11 +291,11 @@ def associative_scan_folds(lab: Lab) -> None:
     must_detect=(),
     page="higher_order_ops/associative_scan.html",
     basis="parity",
-    ground="No page refuses bad dims, other shapes of results, sparse or empty inputs",
+    ground="No page refuses wrong dims, results of different shapes, sparse inputs or empty inputs",
 )
 def associative_scan_refuses(lab: Lab) -> None:
-    """``associative_scan`` refuses inputs of different lengths, a dimension that does not exist, results of
-    another shape than the inputs, and sparse tensors.
+    """``associative_scan`` refuses inputs of different lengths, a dimension that does not exist, sparse
+    tensors, and results whose shape differs from the inputs' shape.
     """
     xs = lab.integers(4, 3)
 
@@ -341,9 +348,9 @@ def map_maps_rows(lab: Lab) -> None:
         )
         with lab.parity("The page says that map does not support gradients"):
             gradients = torch.autograd.grad(map_over(square_times_argument, xs, y).sum(), differentiable)
-        with lab.consistent("gradients of map must be those of the equivalent loop"):
+        with lab.consistent("map and the equivalent loop must have the same gradients"):
             lab.same(f"gradients for {chosen}", gradients)
-            lab.holds(f"gradients for {chosen} are those of the loop", trees_are_equal(gradients, expected))
+            lab.holds(f"gradients for {chosen} agree with the loop", trees_are_equal(gradients, expected))
 
 
 @behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/map.html")
@@ -352,9 +359,9 @@ def map_refuses(lab: Lab) -> None:
     tensors.
     """
     xs = lab.integers(4, 3)
-    with lab.parity("No page says that other outputs than tensors are refused"):
+    with lab.parity("No page says that outputs that are not tensors are refused"):
         lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
-        lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
+        lab.raises("a string in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
     lab.raises("a number as input", lambda: map_over(lambda x: x, 3), *ERRORS)
     lab.raises("a word as input", lambda: map_over(lambda x: x[0], [xs, "a"]), *ERRORS)
     lab.raises("other lengths", lambda: map_over(lambda p: p[0] + p[1], (xs, xs[:2])), *ERRORS)
@@ -373,7 +380,7 @@ def while_loop_runs(lab: Lab) -> None:
         (x * 8).cpu(),
     )
     lab.same("never", while_loop(lambda i, a: i > 3, lambda i, a: (i + 1, a * 2), (zero, x)))
-    lab.same("until the data says so", while_loop(lambda a: a.sum() < 100, lambda a: (a * 2,), (x,)))
+    lab.same("a condition on the values", while_loop(lambda a: a.sum() < 100, lambda a: (a * 2,), (x,)))
     lab.same(
         "a tree",
         while_loop(
@@ -396,7 +403,7 @@ def while_loop_runs(lab: Lab) -> None:
 @behaviour("control-flow", level="full", must_detect=(), page="higher_order_ops/while_loop.html")
 def while_loop_refuses(lab: Lab) -> None:
     """``while_loop`` refuses a body that writes to the state or changes the state's structure, shape or
-    dtype. It also refuses a condition that does not return a single boolean.
+    dtype. A condition that does not return a single boolean is refused too.
     """
     x, zero = lab.integers(3), lab.put(0)
 

@@ -73,7 +73,7 @@ def graphs_of_nested_cond(lab: Lab) -> None:
         compare_graph_with_function(lab, "nested", nested_cond, *calls, sizes=sizes)
     compare_graph_with_function(
         lab,
-        "with a tensor made inside",
+        "with a tensor that a branch creates",
         lambda p, q, a: torch.cond(
             p, lambda b, q: nested_cond(q, p, b) + torch.ones_like(b), minus_one, (a, q)
         ),
@@ -185,8 +185,8 @@ def graphs_of_nested_loops(lab: Lab) -> None:
     ground="one graph must give the results of the function for all sizes",
 )
 def control_flow_with_open_sizes(lab: Lab) -> None:
-    """A graph traced with dynamic shapes runs the branch that the sizes or counts of each call select. It
-    accepts inputs of other sizes, also in trees.
+    """A graph traced with dynamic shapes runs the branch that the sizes or counts of each call select. The
+    graph accepts inputs of sizes that were not traced, also in trees.
     """
     x, row = lab.integers(4, 3, low=1, high=5), lab.integers(3)
 
@@ -195,7 +195,12 @@ def control_flow_with_open_sizes(lab: Lab) -> None:
 
     for rows in (3, 2):
         compare_graph_with_function(
-            lab, f"by the size, from {rows}", cond_on_row_count, (x[:rows],), (x,), (x[:, :2],)
+            lab,
+            f"a branch by the size, traced with {rows} rows",
+            cond_on_row_count,
+            (x[:rows],),
+            (x,),
+            (x[:, :2],),
         )
     compare_graph_with_function(
         lab,
@@ -279,7 +284,9 @@ def graphs_of_closures(lab: Lab) -> None:
             tensor.add_(1)
         results = [graph(p, x) for (p,) in predicate_combinations(lab, 1)]
         lab.same(f"after a write, {sizes}", results)
-        lab.holds(f"after a write, {sizes}: as the function", trees_are_equal(results, [x + a, x * b]))
+        lab.holds(
+            f"after a write, {sizes}: graph and function agree", trees_are_equal(results, [x + a, x * b])
+        )
 
 
 @behaviour(
@@ -321,7 +328,7 @@ def graphs_with_gradients(lab: Lab) -> None:
         gradients = torch.autograd.grad(compiled(p, x, row).sum(), (x, row))
         lab.same(f"cond, compiled, {value}", gradients)
         lab.holds(
-            f"cond, compiled, {value}: as the function",
+            f"cond, compiled, {value}: graph and function agree",
             trees_are_equal(gradients, gradients_of_cond(p, x, row)),
         )
     calls = (matrix_and_row_leaves(4, 3), matrix_and_row_leaves(3, 2))

@@ -43,11 +43,11 @@ def generic_associative_scan(combine: Callable[..., Any], xs: Any, dim: int = 0)
     must_detect=(),
     page="higher_order_ops/associative_scan.html",
     basis="parity",
-    ground="The page says that the function must not use closures, and names no nested operators",
+    ground="The page says that the function must not use closures, and mentions no nested operators",
 )
 def associative_scan_combines(lab: Lab) -> None:
     """The function that is passed to ``associative_scan`` may use tensors, modules and trees of tensors from
-    closures. It may contain loops, expanded tensors, ``vmap``, ``cond`` and another ``scan``.
+    closures. The function may contain loops, expanded tensors, ``vmap``, ``cond`` and another ``scan``.
     """
     xs, zeros = lab.integers(5, 3), lab.put([0.0, 1.0, 0.0])
     layer = lab.to(torch.nn.Linear(3, 3, bias=False))
@@ -71,12 +71,12 @@ def associative_scan_combines(lab: Lab) -> None:
     def add_inner_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a + b + generic_associative_scan(torch.add, a * 0, -1)  # type: ignore[no-any-return]
 
-    # Each of these functions is associative: it computes a sum or a maximum, and its factors from closures
-    # are 0 or 1.
+    # All of these functions are associative: they compute sums or maxima, and the factors from closures are
+    # 0 or 1.
     functions: dict[str, Callable[..., Any]] = {
         "a closed-over tensor": lambda a, b: a * zeros + b * zeros,
         "a closed-over tree": lambda a, b: scale_by_closed_over_tree(a) + scale_by_closed_over_tree(b),
-        "a function of its own": lambda a, b: scale_by_closed_over_tree(a + b),
+        "a closed-over function": lambda a, b: scale_by_closed_over_tree(a + b),
         "a module": lambda a, b: layer(a).detach() + b,
         "a loop": add_in_python_loop,
         "expanded": maximum_with_expanded,
@@ -88,7 +88,10 @@ def associative_scan_combines(lab: Lab) -> None:
         result = generic_associative_scan(function, xs)
         lab.same(name, result)
         with lab.consistent("associative_scan and the equivalent loop must agree"):
-            lab.holds(f"{name}: as by a loop", torch.equal(result, associative_scan_by_loop(function, xs)))
+            lab.holds(
+                f"{name}: operator and loop agree",
+                torch.equal(result, associative_scan_by_loop(function, xs)),
+            )
     pairs = generic_associative_scan(
         lambda a, b: {"p": a["p"] * zeros + b["p"] * zeros, "q": torch.maximum(a["q"], b["q"])},
         {"p": xs, "q": xs + 1},
@@ -123,29 +126,31 @@ def associative_scan_differentiates(lab: Lab) -> None:
     def weighted_sum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a * weight + b
 
-    # The weight does not require grad. With weights of 0 or 1 the function is associative, but the derivative
-    # of the function with respect to the weight is not.
+    # The weight does not require grad. The function is associative only for weights of 0 and 1, so that its
+    # derivative with respect to the weight depends on the order of the calls.
     x = xs.clone().requires_grad_()
     gradients, expected = (
         torch.autograd.grad((each * each).sum(), x)
         for each in (generic_associative_scan(torch.add, x), associative_scan_by_loop(torch.add, x))
     )
     lab.same("a sum", gradients)
-    with lab.consistent("gradients must be those of the equivalent loop"):
-        lab.holds("a sum: as by the loop", trees_are_equal(gradients, expected))
+    with lab.consistent("the operator and the equivalent loop must have the same gradients"):
+        lab.holds("a sum: gradients agree with the loop", trees_are_equal(gradients, expected))
     factor = torch.ones(3, device=lab.device, requires_grad=True)
     gradients = torch.autograd.grad(
         generic_associative_scan(lambda a, b: (a + b) * factor, x)[1].sum(), (x, factor)
     )
     expected = torch.autograd.grad(((x[0] + x[1]) * factor).sum(), (x, factor))
     lab.same("a closed-over factor", gradients)
-    with lab.consistent("gradients must be those of the equivalent program"):
-        lab.holds("a closed-over factor: as by the loop", trees_are_equal(gradients, expected))
+    with lab.consistent("the operator and the equivalent program must have the same gradients"):
+        lab.holds(
+            "a closed-over factor: gradients agree with the program", trees_are_equal(gradients, expected)
+        )
     first_result, second_result = generic_associative_scan(
         lambda a, b: (a[0] + b[0], torch.maximum(a[1], b[1])), (x, ys)
     )
-    lab.same("of one input alone", torch.autograd.grad((first_result * first_result).sum(), x)[0])
-    lab.holds("the other result needs none", not second_result.requires_grad)
+    lab.same("gradient of only one input", torch.autograd.grad((first_result * first_result).sum(), x)[0])
+    lab.holds("the result of the other input does not require grad", not second_result.requires_grad)
 
     def add_second_under_no_grad(a: Any, b: Any) -> Any:
         with torch.no_grad():
@@ -167,12 +172,12 @@ def associative_scan_differentiates(lab: Lab) -> None:
     level="full",
     must_detect=(),
     page="higher_order_ops/associative_scan.html",
-    ground="The page restricts shapes and modes; branches by the data are not on it",
+    ground="The page restricts shapes and modes, and does not mention branches on values",
 )
 def associative_scan_refuses_functions(lab: Lab) -> None:
     """``associative_scan`` refuses a function whose results differ from the inputs in number or shape, and a
-    function that branches on values. It refuses inputs of different sizes. With ``combine_mode="pointwise"``,
-    it refuses a function that is not pointwise.
+    function that branches on values. Inputs of different sizes are refused too. With
+    ``combine_mode="pointwise"``, a function that is not pointwise is refused.
     """
     xs = lab.integers(4, 3)
     pair = (xs, xs + 1)
@@ -181,21 +186,21 @@ def associative_scan_refuses_functions(lab: Lab) -> None:
         "another shape": lambda: generic_associative_scan(
             lambda a, b: (a[0] + b[0], (a[1] + b[1])[None]), pair
         ),
-        "another size in the dimension": lambda: generic_associative_scan(
+        "inputs of different sizes in the dimension": lambda: generic_associative_scan(
             lambda a, b: (a[0] + b[0], a[1] + b[1]), (xs, xs[:, :2]), 1
         ),
-        "a branch by the data": lambda: generic_associative_scan(
+        "a branch on values": lambda: generic_associative_scan(
             lambda a, b: a + b if (a.sum() > 0).item() else a, xs
         ),
-        "matmul by elements": lambda: associative_scan(
+        "matmul with combine_mode pointwise": lambda: associative_scan(
             torch.matmul, torch.ones(3, 2, 2, device=lab.device), 0, combine_mode="pointwise"
         ),
         "an unknown mode": lambda: associative_scan(torch.add, xs, 0, combine_mode="other"),
     }
     for name, call in wrong.items():
         with (
-            lab.parity("The page does not say that a branch by the data is refused")
-            if name == "a branch by the data"
+            lab.parity("The page does not say that a branch on values is refused")
+            if name == "a branch on values"
             else contextlib.nullcontext()
         ):
             lab.raises(name, call, *ERRORS, AssertionError)
@@ -224,7 +229,7 @@ def scan_under_vmap(lab: Lab) -> None:
     def compare_elements(name: str, result: Any, results_by_loop: list[Any]) -> None:
         lab.same(name, result)
         expected = [torch.stack(parts) for parts in zip(*results_by_loop, strict=True)]
-        lab.holds(f"{name}: one by one", trees_are_equal(result, expected))
+        lab.holds(f"{name}: the batch and single calls agree", trees_are_equal(result, expected))
 
     compare_elements(
         "both",
@@ -266,7 +271,7 @@ def scan_under_vmap(lab: Lab) -> None:
         result = scan(step_with_vmapped_scan, start[0], xs[0], dim=0)
         lab.same("vmap in scan", result)
         lab.holds(
-            "vmap in scan: by hand",
+            "vmap in scan: scan and loop agree",
             trees_are_equal(result, scan_by_loop(step_by_definition, start[0], xs[0])),
         )
         compare_elements(

@@ -35,9 +35,10 @@ def to_device_and_back(lab: Lab) -> None:
     lab.same("to as of another", host.to(moved))
     lab.same("non-blocking", moved.to("cpu", non_blocking=False), host=True)
     lab.holds(
-        "to where it is gives itself", moved.to(moved.device) is moved and moved.to(moved.dtype) is moved
+        "to() the tensor's own device or dtype returns the tensor",
+        moved.to(moved.device) is moved and moved.to(moved.dtype) is moved,
     )
-    lab.holds("of itself, too", moved.to(moved) is moved)
+    lab.holds("to() the tensor itself returns the tensor", moved.to(moved) is moved)
     lab.holds("unless copy=True", moved.to(moved.device, copy=True) is not moved)
     lab.apart("a tensor and its copy", moved, moved.to(moved.device, copy=True))
     lab.same("the copy", moved.to(moved.device, copy=True))
@@ -46,14 +47,14 @@ def to_device_and_back(lab: Lab) -> None:
         _first_declared_dtype(lab, "complex64", "float32"),
     )
     lab.same("with another dtype", host.to(lab.device, wide))
-    lab.same("with another dtype to the host", moved.to("cpu", narrow), host=True)
+    lab.same("to the host with a different dtype", moved.to("cpu", narrow), host=True)
     lab.same("a part", moved[1:, ::2].cpu(), host=True)
     lab.same("a transposed part of the host", host.t()[1:].to(lab.device))
     lab.same("nothing", host[:0].to(lab.device))
     lab.same("a scalar", host[0, 0].to(lab.device))
     lab.same("expanded", host[:1].expand(5, 4).to(lab.device), strides=False)
     computed = moved + torch.zeros_like(moved)
-    lab.same("after work on it", computed.cpu(), host=True)
+    lab.same("a computed tensor to the host", computed.cpu(), host=True)
 
 
 @behaviour(
@@ -74,8 +75,8 @@ def copies_between_dtypes(lab: Lab) -> None:
         lab.holds("copy_ gives itself", into.copy_(values) is into)
         lab.same(f"into {name}", into)
         host = torch.zeros(4, dtype=dtype)
-        lab.same(f"into {name} of the host", host.copy_(values), host=True)
-        lab.same(f"back from {name} of the host", torch.zeros_like(values).copy_(host))
+        lab.same(f"into a host tensor of {name}", host.copy_(values), host=True)
+        lab.same(f"back from a host tensor of {name}", torch.zeros_like(values).copy_(host))
         strided = torch.zeros(8, dtype=dtype, device=lab.device)[::2]
         lab.same(f"into {name} with gaps", strided.copy_(values))
 
@@ -101,17 +102,21 @@ def copies_of_all_shapes(lab: Lab) -> None:
             return torch.zeros(shape, dtype=lab.dtype, device=lab.device)
 
         lab.same(f"transposed from the {side}", zeros_on_device(6, 4).copy_(on_source_side(base.t())))
-        lab.same(f"into a transposed from the {side}", zeros_on_device(6, 4).t().copy_(on_source_side(base)))
+        lab.same(
+            f"into a transposed tensor from the {side}", zeros_on_device(6, 4).t().copy_(on_source_side(base))
+        )
         lab.same(f"a row from the {side}", zeros_on_device(4, 6).copy_(on_source_side(base[0])))
         lab.same(f"a column from the {side}", zeros_on_device(4, 6).copy_(on_source_side(base[:, :1])))
         lab.same(f"a scalar from the {side}", zeros_on_device(4, 6).copy_(on_source_side(base[0, 0])))
-        lab.same(f"with gaps from the {side}", zeros_on_device(2, 3).copy_(on_source_side(base)[::2, ::2]))
+        lab.same(
+            f"a source with gaps from the {side}", zeros_on_device(2, 3).copy_(on_source_side(base)[::2, ::2])
+        )
         whole = zeros_on_device(6, 8)
         whole[1:5, 1:7].copy_(on_source_side(base))
-        lab.same(f"into the middle from the {side}", whole)
+        lab.same(f"into the middle of a tensor from the {side}", whole)
         lab.same(f"nothing from the {side}", zeros_on_device(0, 6).copy_(on_source_side(base[:0])))
         lab.raises(
-            f"too large from the {side}",
+            f"a source that is too large, from the {side}",
             lambda: zeros_on_device(2, 2).copy_(on_source_side(base)),
             match="(?i)must match|size|shape",
         )
@@ -120,10 +125,10 @@ def copies_of_all_shapes(lab: Lab) -> None:
     lab.same("to the host, broadcast", target.copy_(base[0]), host=True)
     large = lab.integers(130, 70)
     lab.same(
-        "a large transposed one", torch.zeros(70, 130, dtype=lab.dtype, device=lab.device).copy_(large.t())
+        "a large transposed tensor", torch.zeros(70, 130, dtype=lab.dtype, device=lab.device).copy_(large.t())
     )
     square = lab.integers(64, 64)
-    lab.same("a square transposed one", torch.zeros_like(square).copy_(square.t()))
+    lab.same("a square transposed tensor", torch.zeros_like(square).copy_(square.t()))
     lab.same("onto itself", square.copy_(square))
 
 
@@ -148,7 +153,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
     lab.same("into a transposed conjugate", torch.zeros_like(base).t().conj().copy_(base).resolve_conj())
     lab.same("of a negative", torch.zeros_like(negative).copy_(negative))
     lab.same("to the host", turned.cpu().resolve_conj(), host=True)
-    lab.same("a negative to the host", negative.cpu().resolve_neg(), host=True)
+    lab.same("a negative view to the host", negative.cpu().resolve_neg(), host=True)
     lab.same("of the host's conjugate", torch.zeros_like(base).copy_(base.cpu().conj()))
     lab.same("to another dtype", turned.to(torch.complex128).resolve_conj())
     with lab.parity("No page says whether a clone keeps the conjugate bit"):
@@ -197,10 +202,10 @@ def deep_copies(lab: Lab) -> None:
     tree: list[Any] = [base, base, base[0], 5]
     copied, second_copy, part, number = copy.deepcopy(tree)
     lab.same("copied", [copied, part, number])
-    lab.holds("one object stays one", copied is second_copy)
+    lab.holds("a tensor that occurs twice is copied once", copied is second_copy)
     lab.apart("a tensor and its deep copy", base, copied)
     with lab.parity("No page says that copies share memory as their originals do"):
-        lab.shares("a copy and the copy of its view", copied, part)
+        lab.shares("a deep copy and the deep copy of a view", copied, part)
         part.zero_()
         lab.same("after a write through the view", copied)
     lab.same("strides", copy.deepcopy(base.t()), strides=True)
@@ -211,9 +216,11 @@ def deep_copies(lab: Lab) -> None:
         (leaf * leaf).sum().backward()
         leaf_copy = copy.deepcopy(leaf)
         lab.same("a leaf", [leaf_copy, leaf_copy.grad, leaf_copy.requires_grad, leaf_copy.is_leaf])
-        lab.holds("its gradient is its own", leaf_copy.grad is not leaf.grad)
+        lab.holds("the copy has a separate gradient", leaf_copy.grad is not leaf.grad)
         weight = torch.nn.Parameter(lab.floats(2))
-        lab.holds("a parameter stays one", isinstance(copy.deepcopy(weight), torch.nn.Parameter))
+        lab.holds(
+            "a deep copy of a parameter is a parameter", isinstance(copy.deepcopy(weight), torch.nn.Parameter)
+        )
         with lab.parity("No page says that a deep copy of a result is an error"):
             lab.raises(
                 "a result of autograd", lambda: copy.deepcopy(leaf * 2), match="(?i)graph leaves|deepcopy"
@@ -281,13 +288,13 @@ def narrowing_rounds(lab: Lab) -> None:
     lab.expect(
         "rounded", result, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
     )
-    with lab.parity("No page says what values beyond the range become"):
+    with lab.parity("No page says which result values beyond the range have"):
         lab.same("too large", convert_by_copy([1e39, -1e39], torch.float64, lab.dtype))
     lab.same("NaN", convert_by_copy([float("nan")], torch.float64, lab.dtype).isnan())
-    with lab.parity("No page says that the sign of zero is kept"):
+    with lab.parity("No page says that the sign of zero is preserved"):
         lab.expect("negative zero", torch.signbit(convert_by_copy([-0.0], torch.float64, lab.dtype)), [True])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        with lab.parity("The values include one beyond the range and a subnormal of float16"):
+        with lab.parity("The values include a value beyond the range and a subnormal of float16"):
             lab.same(f"to {dtype}", convert_by_copy([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
     lab.same("magnitudes", lab.put([-1.5, 2.5, -0.0], dtype=lab.dtype).abs())
     lab.same("negated", -lab.put([-1.5, 2.5, 0.0], dtype=lab.dtype))

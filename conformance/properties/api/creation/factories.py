@@ -57,7 +57,7 @@ def factories_many_times(lab: Lab) -> None:
         "kaiser_window": calls_of(
             torch.kaiser_window, (300, True, 9.0), (300, True, 5.0), (300, False, 5.0), (301, False, 5.0)
         ),
-        "kaiser_window of the usual shape": calls_of(torch.kaiser_window, (300,), (301,)),
+        "kaiser_window with default arguments": calls_of(torch.kaiser_window, (300,), (301,)),
         "kaiser_window with a choice": calls_of(torch.kaiser_window, (300, True), (300, False), (301, False)),
         "eye": calls_of(torch.eye, (60, 70), (70, 60)),
         "linspace": calls_of(torch.linspace, (0, 1, 300), (1, 0, 300)),
@@ -70,7 +70,7 @@ def factories_many_times(lab: Lab) -> None:
             all_equal = all(
                 torch.equal(calls[call % len(calls)](), first[call % len(calls)]) for call in range(_CALLS)
             )
-        lab.holds(f"{name} is the same every time", all_equal, kind=Kind.VALUE)
+        lab.holds(f"{name} returns equal results each time", all_equal, kind=Kind.VALUE)
     with _expect_no_memory_growth(lab, "empty_strided"):
         for _ in range(_CALLS):
             torch.empty_strided((60, 70), (70, 1), **where)
@@ -182,10 +182,10 @@ def factories_into_out(lab: Lab) -> None:
         fitting = torch.full(shape, -1.0, device=device)
         address = fitting.data_ptr()
         result = call(fitting)
-        lab.same(f"{name} into a fitting out", fitting)
+        lab.same(f"{name} into an out of the result's size", fitting)
         lab.holds(f"{name} returns out", result is fitting)
         with lab.parity("No page says that the address stays the same"):
-            lab.holds(f"{name} keeps the memory of out", fitting.data_ptr() == address)
+            lab.holds(f"{name} uses the memory of out", fitting.data_ptr() == address)
         lab.same(f"{name} into an empty out", call(torch.empty(0, device=device)))
     ints = torch.empty((2, 3), dtype=torch.int64, device=device)
     with lab.parity("No page says that the dtype of out replaces the default dtype"):
@@ -229,7 +229,7 @@ def like_factories(lab: Lab) -> None:
     lab.same("another dtype", torch.ones_like(source, dtype=torch.float64), strides=True)
     lab.same("full of another dtype", torch.full_like(source, 2, dtype=torch.int32))
     lab.expect("on the host", torch.zeros_like(source, device="cpu").device.type, "cpu")
-    lab.apart("an input and what is like it", source, torch.zeros_like(source))
+    lab.apart("an input and the result of zeros_like", source, torch.zeros_like(source))
     grown = torch.ones_like(source, dtype=torch.float32, requires_grad=True)
     lab.same("whether gradients are required", [grown.requires_grad, torch.ones_like(grown).requires_grad])
 
@@ -279,7 +279,7 @@ def identity_matrices(lab: Lab) -> None:
         expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
         matrix = torch.tensor(expected).reshape(rows, columns)
         lab.expect(f"eye {rows} by {columns}", torch.eye(rows, columns, **where), matrix)
-    lab.same("eye of one size", torch.eye(4, **where))
+    lab.same("eye with equal numbers of rows and columns", torch.eye(4, **where))
     out = torch.empty(0, **where)
     lab.same("eye into out", torch.eye(2, out=out))
     with lab.parity("No page says that negative numbers are refused"):
@@ -335,18 +335,18 @@ def strided_factories(lab: Lab) -> None:
             match="negative dimension|non-negative",
         )
     lab.raises(
-        "as_strided to the front of the memory",
+        "as_strided with a negative stride",
         lambda: torch.ones(2, device=device).as_strided((2,), (-1,)),
         type_is_documented=True,
     )
     huge = [2, 4, 2**29, 2**29]
-    with lab.parity("No page says how an impossible size is reported"):
+    with lab.parity("No page says which error an impossible size raises"):
         lab.raises(
-            "an empty larger than memory can be",
+            "an empty tensor larger than the address space",
             lambda: torch.empty(huge, device=device),
             match="(?i)overflow",
         )
-    with lab.parity("No page says how impossible strides are reported"):
+    with lab.parity("No page says which error impossible strides raise"):
         lab.raises(
             "strides that leave the address space",
             lambda: torch.empty_strided((2, 2), (2**62, 1), dtype=torch.float64, device=device),
@@ -366,7 +366,7 @@ def factories_refuse_nonsense(lab: Lab) -> None:
     device = lab.device
     lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)  # type: ignore[arg-type]
     lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)  # type: ignore[call-overload]
-    lab.raises("ones of a float", lambda: torch.ones(2.5, device=device), TypeError)  # type: ignore[call-overload]
+    lab.raises("ones with a float as the size", lambda: torch.ones(2.5, device=device), TypeError)  # type: ignore[call-overload]
     lab.raises("a dtype by name", lambda: torch.zeros(2, dtype="float32", device=device), TypeError)  # type: ignore[call-overload]
     lab.raises("an unknown device", lambda: torch.zeros(2, device="nosuch"), match="nosuch")
     lab.raises("a negative index", lambda: torch.device(lab.device.type, -2))
@@ -407,12 +407,12 @@ def default_device_context(lab: Lab) -> None:
         )
         lab.holds("factories follow torch.device", all_on_device_type(*created))
         lab.same("the default device", torch.get_default_device().type == device.type)
-        lab.same("device= wins", torch.zeros(2, device="cpu"), host=True)
+        lab.same("device= takes precedence", torch.zeros(2, device="cpu"), host=True)
         with torch.device("meta"):
-            lab.expect("the inner one wins", torch.zeros(2).device.type, "meta")
-        lab.holds("the outer one is back", all_on_device_type(torch.ones(1)))
+            lab.expect("the inner context takes precedence", torch.zeros(2).device.type, "meta")
+        lab.holds("the outer context is restored", all_on_device_type(torch.ones(1)))
         lab.same(
-            "what it holds",
+            "values of the created tensors",
             [created[0], created[1], created[2], created[4], created[5], created[6], created[8]],
         )
     lab.expect("outside", torch.zeros(1).device.type, "cpu")
@@ -421,7 +421,9 @@ def default_device_context(lab: Lab) -> None:
         lab.holds(
             "factories follow set_default_device", all_on_device_type(torch.zeros(2), torch.tensor(3.0))
         )
-        lab.holds("a context wins over it", torch.device("cpu") == _device_inside_cpu_context())
+        lab.holds(
+            "a context takes precedence over the default", torch.device("cpu") == _device_inside_cpu_context()
+        )
     finally:
         torch.set_default_device(None)
     lab.expect("afterwards", torch.zeros(1).device.type, "cpu")

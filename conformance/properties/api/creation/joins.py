@@ -25,10 +25,12 @@ def joined_by_cat(lab: Lab) -> None:
     joined = torch.cat(parts, 1)
     lab.same("along 1", joined)
     lab.same("along -2", torch.cat(parts, dim=-2))
-    lab.same("by other names", [torch.concat(parts, 1), torch.concatenate(parts, axis=1)])  # type: ignore[call-arg]
+    lab.same("concat and concatenate", [torch.concat(parts, 1), torch.concatenate(parts, axis=1)])  # type: ignore[call-arg]
     start = 0
     for part in parts:
-        lab.holds("a slice is the part", torch.equal(joined.narrow(1, start, part.size(1)), part))
+        lab.holds(
+            "a slice of the result equals the input", torch.equal(joined.narrow(1, start, part.size(1)), part)
+        )
         start += part.size(1)
     for dim in (0, 1, 2, -1, -3):
         lab.same(f"twice along {dim}", torch.cat((parts[0], parts[0]), dim))
@@ -38,10 +40,10 @@ def joined_by_cat(lab: Lab) -> None:
     lab.same("many along 1", torch.cat(many, 1))
     strided = lab.integers(4, 6)
     lab.same("strided parts", torch.cat((strided[:, ::2], strided.t()[:4, :3], strided[:, 1:2].expand(4, 3))))
-    lab.same("with parts of no elements", torch.cat((parts[0], parts[0][:, :0], parts[1]), 1))
+    lab.same("with inputs without elements", torch.cat((parts[0], parts[0][:, :0], parts[1]), 1))
     legacy = torch.empty(0, dtype=lab.dtype, device=lab.device)
-    lab.same("with an old empty one", torch.cat((legacy, parts[0], legacy), 1))
-    lab.same("nothing but those", torch.cat((legacy, legacy)))
+    lab.same("with empty one-dimensional tensors", torch.cat((legacy, parts[0], legacy), 1))
+    lab.same("only empty one-dimensional tensors", torch.cat((legacy, legacy)))
     lab.same("four dimensions of nothing", torch.cat((lab.integers(4, 0, 3, 2), lab.integers(4, 2, 3, 2)), 1))
     with lab.parity("The page does not say that cat promotes dtypes"):
         mixed = torch.cat((lab.integers(2), torch.ones(2, dtype=torch.float64, device=lab.device)))
@@ -62,7 +64,7 @@ def cat_refuses(lab: Lab) -> None:
         lab.raises("scalars", lambda: torch.cat((lab.integers(), lab.integers())), match="zero-dimensional")
     with lab.parity("The page does not say that a dimension out of range is an error"):
         lab.raises(
-            "a dimension too far",
+            "a dimension that is out of range",
             lambda: torch.cat((a, a), 2),
             IndexError,
             match="(?i)dimension out of range",
@@ -75,7 +77,10 @@ def cat_refuses(lab: Lab) -> None:
             "stack of nothing", lambda: torch.stack([]), RuntimeError, ValueError, match="(?i)non-empty"
         )
     lab.raises(
-        "stack too far", lambda: torch.stack((a, a), 3), IndexError, match="(?i)dimension out of range"
+        "stack along a dimension out of range",
+        lambda: torch.stack((a, a), 3),
+        IndexError,
+        match="(?i)dimension out of range",
     )
     integers = torch.empty(0, dtype=torch.int32, device=lab.device)
     lab.raises(
@@ -119,9 +124,9 @@ def cat_into_out(lab: Lab) -> None:
         fitting = torch.zeros(shape, dtype=lab.dtype, device=lab.device)
         address = fitting.data_ptr()
         lab.holds("cat returns out", torch.cat((a, b), dim, out=fitting) is fitting)
-        lab.same(f"into a fitting out along {dim}", fitting)
+        lab.same(f"into an out of the result's size along {dim}", fitting)
         with lab.parity("No page says that the address stays the same"):
-            lab.holds("it kept its memory", fitting.data_ptr() == address)
+            lab.holds("out keeps its memory", fitting.data_ptr() == address)
         wide = torch.zeros(shape[0], 2 * shape[1], dtype=lab.dtype, device=lab.device)
         torch.cat((a, b), dim, out=wide[:, ::2])
         lab.same(f"into a strided out along {dim}", wide)
@@ -130,7 +135,7 @@ def cat_into_out(lab: Lab) -> None:
         lab.same(f"into a transposed out along {dim}", turned)
         base = torch.zeros(20, dtype=lab.dtype, device=lab.device)
         torch.cat((a, b), dim, out=base[3:15].view(shape))
-        lab.same(f"into the middle of memory along {dim}", base)
+        lab.same(f"into a part of a larger tensor along {dim}", base)
         lab.same(f"into an empty out along {dim}", torch.cat((a, b), dim, out=torch.empty_like(a[:0])))
     double = torch.empty(0, dtype=torch.float64, device=lab.device)
     with lab.parity("No page says whether cat converts to the dtype of out"):
@@ -139,7 +144,7 @@ def cat_into_out(lab: Lab) -> None:
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.same(f"stack into out along {dim}", torch.stack((a, b), dim, out=out))
     lab.same(
-        "stack into a fitting out",
+        "stack into an out of the result's size",
         torch.stack((a, b), out=torch.zeros(2, 2, 3, dtype=lab.dtype, device=lab.device)),
     )
 
@@ -156,9 +161,9 @@ def cat_and_memory_format(lab: Lab) -> None:
     expected = torch.cat((a, b), 1)
     last = [part.contiguous(memory_format=torch.channels_last) for part in (a, b)]
     with lab.parity("No page gives the strides of the result"):
-        lab.same("of contiguous ones", expected, strides=True)
-    lab.same("of channels-last ones", torch.cat(last, 1))
-    lab.same("of one of each", torch.cat((a, last[1]), 1))
+        lab.same("cat of contiguous tensors", expected, strides=True)
+    lab.same("cat of channels-last tensors", torch.cat(last, 1))
+    lab.same("cat of a contiguous and a channels-last tensor", torch.cat((a, last[1]), 1))
     lab.same("along 0", torch.cat(last, 0))
     for name, memory_format in (
         ("contiguous", torch.contiguous_format),
@@ -170,7 +175,7 @@ def cat_and_memory_format(lab: Lab) -> None:
         lab.same(f"into {name}", out)
         lab.holds(f"out stays {name}", lab.strides(out) == stride)
     with lab.consistent("channels-last and contiguous inputs must give the same values"):
-        lab.holds("the same values", torch.equal(torch.cat(last, 1), expected))
+        lab.holds("both formats give the same values", torch.equal(torch.cat(last, 1), expected))
 
 
 @behaviour(
@@ -189,7 +194,7 @@ def stacks(lab: Lab) -> None:
         joined = torch.stack((a, b), dim)
         lab.same(f"stack along {dim}", joined)
         lab.holds("selecting gives a part", torch.equal(joined.select(dim, 1), b))
-    lab.same("stack of one", torch.stack([a]))
+    lab.same("stack of one tensor", torch.stack([a]))
     lab.same("stack of scalars", torch.stack((lab.integers(), lab.integers())))
     for shape in ((3,), (3, 2), (3, 2, 2), ()):
         parts = [lab.integers(*shape) for _ in range(3)]
@@ -225,7 +230,7 @@ def stack_splits(lab: Lab) -> None:
         name = call.__name__
         halves = call(base, 2)
         lab.same(f"{name} in two", list(halves))
-        lab.shares(f"a tensor and its {name}", base, halves[1])
+        lab.shares(f"a tensor and the result of {name}", base, halves[1])
         lab.same(f"{name} at places", list(call(base, (1, 3))))
         lab.same(f"{name} beyond the end", [part.shape for part in call(base, (2, 6))])
         halves[1].zero_()
@@ -247,8 +252,8 @@ def stack_splits(lab: Lab) -> None:
     page="generated/torch.meshgrid.html",
 )
 def meshgrids(lab: Lab) -> None:
-    """``meshgrid`` expands vectors and scalars along all axes, in order "ij" or "xy". It warns if the
-    argument ``indexing`` is not passed.
+    """``meshgrid`` expands vectors and scalars along all axes, in order "ij" or "xy". ``meshgrid``
+    warns if the argument ``indexing`` is not passed.
     """
     a, b, c = (
         lab.put([1, 2], dtype=lab.dtype),
@@ -265,16 +270,16 @@ def meshgrids(lab: Lab) -> None:
     lab.same("of a list", list(torch.meshgrid([a, b], indexing="ij")))
     lab.same("of one", list(torch.meshgrid(a, indexing="xy")))
     lab.same("of scalars", list(torch.meshgrid(c, c, indexing="xy")))
-    lab.same("of nothing in one", list(torch.meshgrid(a, b[:0], indexing="ij")))
+    lab.same("meshgrid with one vector without elements", list(torch.meshgrid(a, b[:0], indexing="ij")))
     default = lab.warns("without indexing", lambda: torch.meshgrid(a, b), match="indexing argument")
-    lab.same("without indexing it is ij", list(default))
+    lab.same("meshgrid without indexing uses ij", list(default))
     lab.silent("with indexing", lambda: torch.meshgrid(a, b, indexing="ij"))
     with lab.parity("No page says that no tensors are an error"):
         lab.raises(
             "of no tensors", lambda: torch.meshgrid(indexing="ij"), RuntimeError, TypeError, ValueError
         )
     lab.raises(
-        "another indexing",
+        "an unknown indexing",
         lambda: torch.meshgrid(a, b, indexing="zz"),
         match='indexing must be one of "xy" or "ij"',
     )
@@ -310,7 +315,7 @@ def block_diagonals(lab: Lab) -> None:
     lab.expect("blocks", torch.block_diag(a, row, number), expected)
     lab.same("one block", torch.block_diag(a))
     lab.same("no columns", torch.block_diag(a, a[:, :0], number))
-    with lab.parity("The page asks for one or more tensors"):
+    with lab.parity("The page requires one or more tensors"):
         lab.same("no blocks", torch.block_diag().shape)
     with lab.parity("No page says that block_diag promotes dtypes"):
         lab.same("mixed dtypes", torch.block_diag(a, lab.put([[2.5]], dtype=torch.float64)))
@@ -322,16 +327,18 @@ def block_diagonals(lab: Lab) -> None:
         lab.same(f"diag_embed at {offset}", torch.diag_embed(a, offset))
         lab.same(f"diag at {offset}", torch.diag(row, offset))
         embedded = torch.diag_embed(row, offset)
-        lab.holds("its diagonal is the vector", torch.equal(embedded.diagonal(offset), row))
+        lab.holds("the diagonal of diag_embed is the vector", torch.equal(embedded.diagonal(offset), row))
     with lab.parity("The page does not cover tensors without dimensions"):
         lab.same("diagflat of a scalar", torch.diagflat(number))
-    lab.same("diag_embed across other dimensions", torch.diag_embed(a, 0, 0, 2))
+    lab.same("diag_embed with dimensions 0 and 2", torch.diag_embed(a, 0, 0, 2))
     with lab.parity("No page says that equal dimensions are refused"):
         lab.raises(
             "diag_embed twice in one dimension", lambda: torch.diag_embed(a, 0, 1, 1), match="identical"
         )
     with lab.parity("No page says that a dimension out of range is an error"):
-        lab.raises("diag_embed too far", lambda: torch.diag_embed(a, 0, 5, 1), IndexError)
+        lab.raises(
+            "diag_embed with a dimension out of range", lambda: torch.diag_embed(a, 0, 5, 1), IndexError
+        )
 
 
 @behaviour(
@@ -361,7 +368,7 @@ def products_and_choices(lab: Lab) -> None:
     with lab.parity("by itertools there is one empty combination; the page states no shape"):
         lab.same("none", torch.combinations(a, 0))
     with lab.parity("No page gives the shape of an empty result"):
-        lab.same("more than there are", torch.combinations(b, 3))
+        lab.same("combinations of more elements than the input has", torch.combinations(b, 3))
     lab.raises("of a matrix", lambda: torch.combinations(lab.integers(2, 2)), match="1D|1-D|vector")
     lab.raises("less than none", lambda: torch.combinations(a, -1), match="non-negative")
     lab.expect("powers", torch.vander(a), [[1, 1, 1], [4, 2, 1], [9, 3, 1]])
@@ -378,7 +385,7 @@ def products_and_choices(lab: Lab) -> None:
 @behaviour("creation", must_detect=("value", "error"), dtypes=ALL, page="generated/torch.roll.html")
 def rolled_and_repeated(lab: Lab) -> None:
     """``roll`` rotates elements along dimensions or in the flattened tensor. ``repeat_interleave`` repeats
-    each element. There is one count for all elements, or one count per element.
+    each element, with one count for all elements or one count per element.
     """
     a = lab.integers(3, 4)
     lab.expect("three places on", torch.roll(torch.arange(5, device=lab.device), 3), [2, 3, 4, 0, 1])
@@ -395,11 +402,11 @@ def rolled_and_repeated(lab: Lab) -> None:
     with lab.parity("No page says that an empty list of shifts is refused"):
         lab.raises("no shifts", lambda: torch.roll(a, ()), match="(?i)shifts")
     with lab.parity("No page says that a dimension out of range is an error"):
-        lab.raises("roll too far", lambda: torch.roll(a, 1, 2), IndexError)
+        lab.raises("roll along a dimension out of range", lambda: torch.roll(a, 1, 2), IndexError)
     lab.same("each twice", torch.repeat_interleave(a, 2))
     lab.same("each twice along 1", torch.repeat_interleave(a, 2, 1))
     counts = lab.put([1, 0, 3])
-    lab.same("each its own count", torch.repeat_interleave(a, counts, 0))
+    lab.same("a separate count for each element", torch.repeat_interleave(a, counts, 0))
     lab.same("with the size known", torch.repeat_interleave(a, counts, 0, output_size=4))
     lab.expect("of counts alone", torch.repeat_interleave(counts), [0, 2, 2, 2])
     lab.same("never", torch.repeat_interleave(a, 0, 0))

@@ -28,8 +28,8 @@ def arange_steps(lab: Lab) -> None:
     lab.expect("0 to 5", torch.arange(5, **where), [0, 1, 2, 3, 4])
     lab.expect("2 to 9 by 3", torch.arange(2, 9, 3, **where), [2, 5, 8])
     lab.expect("9 to 2 by -3", torch.arange(9, 2, -3, **where), [9, 6, 3])
-    lab.expect("an end that is reached", torch.arange(0, 6, 2, **where), [0, 2, 4])
-    lab.expect("a start at the end", torch.arange(1, 1, **where), torch.zeros(0))
+    lab.expect("an end that a step reaches", torch.arange(0, 6, 2, **where), [0, 2, 4])
+    lab.expect("a start that equals the end", torch.arange(1, 1, **where), torch.zeros(0))
     lab.expect("keywords", torch.arange(start=1, end=4, **where), [1, 2, 3])
     many = torch.arange(100, **where)
     lab.expect("a hundred", many, list(range(100)))
@@ -49,7 +49,9 @@ def arange_steps(lab: Lab) -> None:
             "the wrong way", lambda: torch.arange(0, 3, -1, **where), match="inconsistent with step sign"
         )
         lab.raises(
-            "the other wrong way", lambda: torch.arange(3, 0, 1, **where), match="inconsistent with step sign"
+            "a positive step with a smaller end",
+            lambda: torch.arange(3, 0, 1, **where),
+            match="inconsistent with step sign",
         )
 
 
@@ -75,7 +77,7 @@ def arange_of_floats(lab: Lab) -> None:
         )
         lab.same("another one", torch.arange(-1, 1.02, 0.02, device=device).shape)
     lab.expect("mixed arguments", torch.arange(0, 3.0, device=device), [0.0, 1.0, 2.0])
-    with lab.parity("The page names numbers as bounds, not tensors"):
+    with lab.parity("The page mentions numbers as bounds, and no tensors"):
         lab.expect(
             "tensors as bounds",
             torch.arange(torch.tensor(1), torch.tensor(4), device=device),  # type: ignore[call-overload]
@@ -129,7 +131,7 @@ def linspace_points(lab: Lab) -> None:
     lab.expect("into a strided out", into, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     bounds = torch.tensor(2.0, **where), torch.tensor(4.0, **where)
     lab.expect("tensors as bounds", torch.linspace(*bounds, 3, **where), [2.0, 3.0, 4.0])
-    lab.expect("one tensor as a bound", torch.linspace(0, bounds[1], 3, **where), [0.0, 2.0, 4.0])
+    lab.expect("a tensor as one of the bounds", torch.linspace(0, bounds[1], 3, **where), [0.0, 2.0, 4.0])
 
 
 @behaviour(
@@ -137,7 +139,7 @@ def linspace_points(lab: Lab) -> None:
     dtypes=INTEGERS,
     must_detect=("value",),
     page="generated/torch.linspace.html",
-    ground="The formula gives whole points and both ends; rounding is on no page",
+    ground="The formula gives whole points and both ends; no page describes rounding",
 )
 def linspace_of_integers(lab: Lab) -> None:
     """``linspace`` of integers rounds its points towards zero. The first point is ``start``, and the last
@@ -175,7 +177,10 @@ def complex_spaces(lab: Lab) -> None:
         lab.raises(
             "complex bounds, a real dtype", lambda: torch.linspace(1j, 2, 3, dtype=real, device=lab.device)
         )
-        lab.raises("the same of logspace", lambda: torch.logspace(1j, 2, 3, dtype=real, device=lab.device))
+        lab.raises(
+            "complex bounds, a real dtype, logspace",
+            lambda: torch.logspace(1j, 2, 3, dtype=real, device=lab.device),
+        )
 
 
 @behaviour(
@@ -304,7 +309,7 @@ def window_functions(lab: Lab) -> None:
             "The page allows only positive lengths and does not say what a length of zero returns"
         ):
             lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
-        lab.expect(f"{call.__name__} of one", call(1, **where), [1.0])
+        lab.expect(f"{call.__name__} of length one", call(1, **where), [1.0])
         lab.raises(f"{call.__name__} of less", lambda: call(-1, **where), match="non-negative")
         lab.raises(
             f"{call.__name__} of integers",

@@ -51,7 +51,7 @@ def tensor_of_numbers(lab: Lab) -> None:
     lab.expect("another sequence", torch.tensor(_Sequence([1, 0]), **where), [1, 0])
     lab.expect("nothing", torch.tensor([], **where), torch.zeros(0))
     lab.expect("nested nothing", torch.tensor([[], []], **where), torch.zeros(2, 0))
-    with lab.parity("The page does not name lists of tensors as data"):
+    with lab.parity("The page does not mention lists of tensors as data"):
         lab.expect("a list of tensors", torch.tensor([torch.tensor(1), torch.tensor(0)], **where), [1, 0])
     numbers = numpy.array([[0, 1, 1], [1, 0, 1]])
     lab.expect("an array", torch.tensor(numbers, **where), numbers)
@@ -76,14 +76,15 @@ def tensor_of_a_tensor(lab: Lab) -> None:
     copied = lab.warns("torch.tensor of a tensor", lambda: torch.tensor(base), match="clone")
     lab.same("the copy", copied)
     lab.apart("a tensor and its copy", base, copied)
-    lab.holds("as_tensor gives the tensor itself", torch.as_tensor(base) is base)
+    lab.holds("as_tensor returns the tensor itself", torch.as_tensor(base) is base)
     lab.holds(
-        "as_tensor of the same device and dtype, too", torch.as_tensor(base, device=base.device) is base
+        "as_tensor with the tensor's own device returns the tensor",
+        torch.as_tensor(base, device=base.device) is base,
     )
-    lab.holds("asarray shares its memory", torch.asarray(base).data_ptr() == base.data_ptr())
+    lab.holds("asarray shares the tensor's memory", torch.asarray(base).data_ptr() == base.data_ptr())
     lab.same("as_tensor of another dtype", torch.as_tensor(base, dtype=torch.complex128))
     view = base[0]
-    lab.holds("as_tensor of a view gives the view", torch.as_tensor(view) is view)
+    lab.holds("as_tensor of a view returns the view itself", torch.as_tensor(view) is view)
     alias = torch.asarray(base)
     lab.shares("a tensor and asarray of it", base, alias)
     row = base[1]
@@ -112,15 +113,15 @@ def tensors_and_devices(lab: Lab) -> None:
     index = torch.device(lab.device.type, 0) if lab.device.type != "cpu" else lab.device
     lab.same("by index", torch.tensor([1.0], device=index))
     lab.same("by name", torch.tensor([1.0], device=str(index)))
-    lab.holds("the device has the index", torch.tensor([1.0], device=index).device == index)
+    lab.holds("the tensor's device has the index", torch.tensor([1.0], device=index).device == index)
     if lab.device.type != "cpu":
         with lab.parity("No page says that a device index that does not exist is refused"):
             lab.raises(
-                "as many devices as there are", lambda: torch.zeros(1, device=f"{lab.device.type}:4711")
+                "a device index that does not exist", lambda: torch.zeros(1, device=f"{lab.device.type}:4711")
             )
     else:
-        with lab.parity("only the CPU runs this line; it raises the expected error by itself"):
-            lab.raises("as many devices as there are", lambda: _raise_error_for_second_cpu())
+        with lab.parity("only the CPU runs this line, which itself raises the expected error"):
+            lab.raises("a device index that does not exist", lambda: _raise_error_for_second_cpu())
 
 
 def _raise_error_for_second_cpu() -> None:
@@ -144,14 +145,20 @@ def asarray_copies(lab: Lab) -> None:
     base = lab.integers(2, 3)
     lab.shares("a tensor and asarray", base, torch.asarray(base))
     lab.shares("a tensor and asarray with copy=False", base, torch.asarray(base, copy=False))
-    lab.shares("with its dtype and device", base, torch.asarray(base, dtype=base.dtype, device=base.device))
+    lab.shares(
+        "a tensor and asarray with its own dtype and device",
+        base,
+        torch.asarray(base, dtype=base.dtype, device=base.device),
+    )
     copied = torch.asarray(base, copy=True)
     lab.apart("a tensor and asarray with copy=True", base, copied)
     lab.same("the copy", copied)
     other_dtype = torch.float16 if lab.dtype != torch.complex64 else torch.complex128
     lab.same("another dtype", torch.asarray(base, dtype=other_dtype))
     lab.raises(
-        "another dtype without a copy", lambda: torch.asarray(base, dtype=other_dtype, copy=False), ValueError
+        "a different dtype without a copy",
+        lambda: torch.asarray(base, dtype=other_dtype, copy=False),
+        ValueError,
     )
     lab.raises(
         "a list without a copy", lambda: torch.asarray([1, 2], copy=False, device=lab.device), ValueError
@@ -192,7 +199,7 @@ def asarray_and_gradients(lab: Lab) -> None:
     lab.expect("without history", [cut.requires_grad, cut.grad_fn is None], [False, True])
     lab.shares("a result and its detached asarray", grown, cut)
     lab.same(
-        "as_tensor keeps it",
+        "as_tensor keeps the history",
         [torch.as_tensor(grown).requires_grad, torch.as_tensor(grown).grad_fn is not None],
     )
     from_list = torch.asarray([1.0, 2.0], device=lab.device, requires_grad=True)
@@ -209,7 +216,7 @@ def asarray_and_gradients(lab: Lab) -> None:
     "creation",
     must_detect=("value", "error"),
     page="generated/torch.Tensor.to.html",
-    ground="The page refers to the conversion rules of C++; rounding to floats is that of IEEE 754",
+    ground="The page refers to the conversion rules of C++; floats are rounded by IEEE 754",
 )
 def number_conversions(lab: Lab) -> None:
     """A number is converted to the dtype of its tensor: rounded for a floating dtype, truncated for an
@@ -228,8 +235,10 @@ def number_conversions(lab: Lab) -> None:
     lab.expect(
         "16777217 as float", torch.tensor(16777217, dtype=torch.float32, device=device).item(), 16777216.0
     )
-    lab.expect("a float cut to an integer", torch.tensor(2.75, dtype=torch.int64, device=device), 2)
-    lab.expect("a negative one", torch.tensor(-2.75, dtype=torch.int64, device=device), -2)
+    lab.expect("a float truncated to an integer", torch.tensor(2.75, dtype=torch.int64, device=device), 2)
+    lab.expect(
+        "a negative float truncated to an integer", torch.tensor(-2.75, dtype=torch.int64, device=device), -2
+    )
     lab.expect("infinity", torch.tensor(float("inf"), device=device).item(), float("inf"))
     lab.expect("truth", torch.tensor([0, 2, -1], dtype=torch.bool, device=device), [False, True, True])
     with lab.parity("No page says that numbers outside the range of a dtype are refused"):
@@ -265,7 +274,7 @@ def number_conversions(lab: Lab) -> None:
         lab.expect(f"floats as {dtype}", floats.to(dtype), [int(value) for value in values])
     lab.expect("floats as bools", floats.to(torch.bool), [bool(value) for value in values])
     odd = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0], device=device)
-    lab.expect("what is not finite as bools", odd.to(torch.bool), [True, True, True, False])
+    lab.expect("infinities and NaN as bools", odd.to(torch.bool), [True, True, True, False])
     lab.expect("and as halves", odd.to(torch.float16).isfinite(), [False, False, False, True])
     with lab.parity("The C++ rules cover no conversion of complex numbers to bool"):
         lab.expect(

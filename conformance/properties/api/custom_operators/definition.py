@@ -43,7 +43,7 @@ def kernels_by_device(lab: Lab) -> None:
 
     x = lab.integers(3)
     lab.same("by the default", shifted(x, 2.0))
-    lab.same("by its name", getattr(torch.ops, SPACE).shifted(x, 2.0))
+    lab.same("a call through torch.ops", getattr(torch.ops, SPACE).shifted(x, 2.0))
 
     @shifted.register_kernel(kind)
     def device_kernel_of_shifted(x: torch.Tensor, by: float) -> torch.Tensor:
@@ -77,7 +77,7 @@ def kernels_by_device(lab: Lab) -> None:
     lab.raises(
         "no kernel for the device", lambda: doubled_on_absent_device(x), NotImplementedError, RuntimeError
     )
-    with lab.parity("The page lists some valid device types and does not say that others are refused"):
+    with lab.parity("The page lists some valid device types, and does not say that other types are refused"):
         lab.raises(
             "an unknown device",
             lambda: shifted.register_kernel("nonsense", lambda x, by: x),
@@ -133,7 +133,7 @@ def kernels_of_libraries(lab: Lab) -> None:
                 RuntimeError,
             )
         lab.raises(
-            "a name without a space",
+            "a name without a namespace",
             lambda: torch.library.define("bare", "(Tensor x) -> Tensor"),
             ValueError,
             match="namespace",
@@ -189,7 +189,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
     before = x._version
     lab.same("result", double_in_place(x))
     lab.same("changed", x)
-    lab.holds("its version rose", x._version > before)
+    lab.holds("the version of the changed argument increased", x._version > before)
 
     @custom_op(f"{SPACE}::touches_", mutates_args={"y", "z", "w"})
     def zero_all_but_first(
@@ -203,7 +203,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
     versions = [t._version for t in parts]
     zero_all_but_first(parts[0], parts[1], [parts[2], parts[3]], [None, parts[4]])
     lab.same("all but the first are zero", parts)
-    lab.same("versions that rose", [t._version > v for t, v in zip(parts, versions, strict=True)])
+    lab.same("which versions increased", [t._version > v for t, v in zip(parts, versions, strict=True)])
     zero_all_but_first(parts[0], None, [], [])
 
     @custom_op(f"{SPACE}::unknown_", mutates_args="unknown")
@@ -212,7 +212,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
 
     before = x._version
     add_one_with_unknown_writes(x)
-    lab.same("changed by one that says nothing", [x, x._version > before])
+    lab.same("changed by an operator with unknown writes", [x, x._version > before])
 
     @custom_op(f"{SPACE}::returns_view", mutates_args=())
     def returns_view(x: torch.Tensor) -> torch.Tensor:
@@ -231,7 +231,9 @@ def operators_that_change_inputs(lab: Lab) -> None:
             pass
 
     with lab.parity("The page calls the behaviour undefined if mutates_args is not accurate"):
-        lab.raises("a name that is not an argument", define_with_unknown_argument, ValueError, match="y")
+        lab.raises(
+            "a changed argument that does not exist", define_with_unknown_argument, ValueError, match="y"
+        )
     leaf = lab.integers(3, requires_grad=True)
     with torch.no_grad():
         double_in_place(leaf)
@@ -240,8 +242,8 @@ def operators_that_change_inputs(lab: Lab) -> None:
 
 @behaviour("custom-operators", must_detect=("value", "error"))
 def arguments_of_operators(lab: Lab) -> None:
-    """Default values, keyword-only arguments, devices and dtypes are passed to a custom operator. Its schema
-    is inferred from annotations or passed explicitly.
+    """Default values, keyword-only arguments, devices and dtypes are passed to a custom operator. The
+    operator's schema is inferred from annotations or passed explicitly.
     """
     received: list[Any] = []
 
@@ -274,7 +276,7 @@ def arguments_of_operators(lab: Lab) -> None:
     def product_and_sum(x: Any, y: Any) -> Any:
         return x * y, x + y
 
-    lab.same("a schema that was given", product_and_sum(x, 2.0))
+    lab.same("an explicit schema", product_and_sum(x, 2.0))
     lab.same("inferred", torch.library.infer_schema(_typed, mutates_args=()))
     lab.same("inferred with a name", torch.library.infer_schema(_typed, op_name="typed", mutates_args={"x"}))
 
@@ -316,7 +318,7 @@ def arguments_of_operators(lab: Lab) -> None:
         return x * 3
 
     with lab.parity(
-        "The page says that an operator may be created only once, not that a second definition replaces it"
+        "The page says that an operator may be created only once; no page says that a redefinition works"
     ):
         lab.same("a definition replaces another", [first, replaced_again(x)])
 

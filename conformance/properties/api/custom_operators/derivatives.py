@@ -64,7 +64,7 @@ def gradients_of_operators(lab: Lab) -> None:
     before = len(calls)
     with torch.no_grad():
         lab.same("without gradients", op(x))
-    lab.same("of what needs none", op(x.detach()))
+    lab.same("result for an input that does not require grad", op(x.detach()))
     with lab.parity("No page says how often setup_context and backward are called"):
         lab.same("calls", [calls, len(calls) - before])
 
@@ -118,11 +118,14 @@ def fake_kernels_of_operators(lab: Lab) -> None:
         return torch.empty_like(x)
 
     fake = call_on_fake_tensor()
-    lab.same("what it looks like", [fake.shape, fake.dtype, fake.device.type == lab.device.type, calls])
+    lab.same(
+        "metadata of the fake result, and the fake kernel's calls",
+        [fake.shape, fake.dtype, fake.device.type == lab.device.type, calls],
+    )
     lab.same("on meta", op(torch.empty(4, device="meta")).shape)
     torch.library.register_fake(f"{SPACE}::faked", lambda x: x.new_empty(7))
     lab.same("registered again", call_on_fake_tensor().shape)
-    lab.same("the real one", op(x))
+    lab.same("the result for a real tensor", op(x))
 
     @custom_op(f"{SPACE}::positive", mutates_args=())
     def positive_elements(x: torch.Tensor) -> torch.Tensor:
@@ -132,9 +135,9 @@ def fake_kernels_of_operators(lab: Lab) -> None:
     def fake_positive(x: torch.Tensor) -> torch.Tensor:
         return x.new_empty(torch.library.get_ctx().new_dynamic_size())
 
-    lab.same("of a size that depends on data", positive_elements(x))
+    lab.same("a result whose size depends on data", positive_elements(x))
     with lab.parity("No page says that a fake kernel with a dynamic size fails on meta tensors"):
-        lab.raises("it has none on meta", lambda: positive_elements(torch.empty(3, device="meta")))
+        lab.raises("a dynamic size on meta", lambda: positive_elements(torch.empty(3, device="meta")))
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("by_meta(Tensor x) -> Tensor")
         library.impl("by_meta", lambda x: x.new_empty(x.shape[0]), "Meta")
@@ -232,7 +235,7 @@ def modes_and_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", must_detect=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
-    """``opcheck`` accepts operators that match their schema. It rejects operators with undeclared writes,
+    """``opcheck`` accepts operators that match their schema, and rejects operators with undeclared writes,
     with undeclared aliases, or with a wrong fake result.
     """
     x = lab.integers(3, dtype=torch.float32).requires_grad_()
@@ -242,15 +245,15 @@ def opcheck_of_operators(lab: Lab) -> None:
         lambda ctx, grad: grad * 2 * ctx.saved_tensors[0],
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
     )
-    lab.same("a good one", torch.library.opcheck(checked, (x.detach(),)))
+    lab.same("a correct operator", torch.library.opcheck(checked, (x.detach(),)))
     lab.same(
-        "of torch's own",
+        "an operator of torch",
         torch.library.opcheck(
             torch.ops.aten.sin.default, (x,), test_utils=("test_schema", "test_faketensor")
         ),
     )
     lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")  # type: ignore[arg-type]
-    with lab.parity("The page lists the tests and does not say that another name is refused"):
+    with lab.parity("The page lists the tests, and does not say that an unknown name is refused"):
         lab.raises(
             "an unknown check",
             lambda: torch.library.opcheck(checked, (x,), test_utils="nonsense"),
@@ -272,7 +275,7 @@ def opcheck_of_operators(lab: Lab) -> None:
         for name, text in {"mutates": "mutated", "aliases": "alias"}.items():
             op = getattr(space, name).default
             lab.raises(
-                f"one that {name}",
+                f"an operator that {name}",
                 lambda: torch.library.opcheck(op, (lab.integers(3),), test_utils="test_schema"),
                 Exception,
                 match=text,

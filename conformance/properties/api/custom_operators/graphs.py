@@ -16,7 +16,7 @@ from conformance.properties.api.custom_operators.definition import SPACE
 @behaviour(
     "custom-operators",
     must_detect=("value",),
-    ground="The page says that tracing does not look inside the operator, and traces one by example",
+    ground="The page says that tracing does not look inside the operator, and shows an example",
 )
 def graphs_of_operators(lab: Lab) -> None:
     """A custom operator with a fake kernel is one call in a traced graph, and is compiled without a graph
@@ -52,7 +52,7 @@ def graphs_of_operators(lab: Lab) -> None:
     lab.expect("at another size", graph(y), (y.view(3, 4) * 2).cpu())
     for sizes in ("fake", "symbolic"):
         graph = torch_testing_internals.graph_of(positions_of_positive, x, sizes=sizes)
-        lab.same(f"of a size that depends on data, {sizes}", [graph(x), graph(x * 0 + 1)])
+        lab.same(f"a result whose size depends on data, {sizes}", [graph(x), graph(x * 0 + 1)])
     torch_testing_internals.reset_dynamo()
     compiled = torch.compile(reshape_by_sizes, backend="eager", fullgraph=True)
     lab.expect("compiled", compiled(x), (x.view(3, 2) * 2).cpu())

@@ -22,8 +22,8 @@ from conformance.properties.api.custom_operators.definition import SPACE
     must_detect=("error",),
 )
 def operators_in_place_by_tag(lab: Lab) -> None:
-    """An operator with the tag ``inplace`` changes its first argument and returns this argument. Its schema
-    declares the write. A definition without these properties is refused.
+    """An operator with the tag ``inplace`` changes its first argument and returns this argument. The
+    operator's schema declares the write. A definition without these properties is refused.
     """
 
     @custom_op(f"{SPACE}::adds_", mutates_args={"x"}, tags=torch.Tag.inplace)
@@ -40,17 +40,19 @@ def operators_in_place_by_tag(lab: Lab) -> None:
         "the schema says that it writes",
         schema.arguments[0].alias_info.is_write and schema.returns[0].alias_info.is_write,  # type: ignore[union-attr]
     )
-    lab.holds("the tag is there", torch.Tag.inplace in add_in_place._opoverload.tags)
+    lab.holds("the overload has the tag inplace", torch.Tag.inplace in add_in_place._opoverload.tags)
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(x)
-        lab.holds("fake tensors are returned themselves too", add_in_place(fake, mode.from_tensor(y)) is fake)
+        lab.holds("a fake argument itself is returned", add_in_place(fake, mode.from_tensor(y)) is fake)
 
     @custom_op(f"{SPACE}::wrong_", mutates_args={"x"}, tags=torch.Tag.inplace)
     def return_second_argument(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return y
 
-    with lab.parity("The page states how such operators are written, not that others are refused"):
-        lab.raises("another tensor returned", lambda: return_second_argument(x, y))
+    with lab.parity(
+        "The page describes these operators, and does not say that other definitions are refused"
+    ):
+        lab.raises("a kernel that returns a wrong tensor", lambda: return_second_argument(x, y))
 
     @custom_op(
         f"{SPACE}::given_", mutates_args={"x"}, tags=torch.Tag.inplace, schema="(Tensor(a!) x) -> Tensor(a!)"
@@ -58,7 +60,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
     def double_by_given_schema(x: Any) -> Any:
         return x.mul_(2)
 
-    lab.holds("by a schema that was given", double_by_given_schema(x) is x)
+    lab.holds("an operator with an explicit schema returns its argument", double_by_given_schema(x) is x)
     lab.same("its value", x)
 
     def definition_call(function: Any, **options: Any) -> Any:
@@ -79,7 +81,9 @@ def operators_in_place_by_tag(lab: Lab) -> None:
     def take_keyword_only(*, x: torch.Tensor) -> torch.Tensor:
         return x
 
-    with lab.parity("The page states how such operators are written, not that others are refused"):
+    with lab.parity(
+        "The page describes these operators, and does not say that other definitions are refused"
+    ):
         lab.raises("no result", definition_call(no_return, mutates_args={"x"}), ValueError)
         lab.raises("two results", definition_call(return_tensor_twice, mutates_args={"x"}), ValueError)
         lab.raises(
@@ -108,8 +112,8 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("fake_tensors",), must_detect=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
-    """An operator with the tag ``out`` writes to its keyword-only tensors and returns these tensors. It does
-    not support autograd. A definition without these properties is refused.
+    """An operator with the tag ``out`` writes to its keyword-only tensors and returns these tensors. The
+    operator does not support autograd. A definition without these properties is refused.
     """
 
     @custom_op(f"{SPACE}::sums_out", mutates_args={"out"}, tags=torch.Tag.out)
@@ -133,28 +137,32 @@ def operators_with_out_by_tag(lab: Lab) -> None:
 
     second_out = lab.integers(3)
     result = multiples_into_outs(x, a=out, b=second_out)
-    lab.holds("both are returned themselves", result[0] is out and result[1] is second_out)
+    lab.holds("both out tensors themselves are returned", result[0] is out and result[1] is second_out)
     lab.same("both values", [out, second_out])
     with FakeTensorMode() as mode:
         fakes = [mode.from_tensor(t) for t in (x, y, out)]
-        lab.holds("a fake out is returned itself", sum_into_out(fakes[0], fakes[1], out=fakes[2]) is fakes[2])
+        lab.holds(
+            "a fake out tensor itself is returned", sum_into_out(fakes[0], fakes[1], out=fakes[2]) is fakes[2]
+        )
 
     @custom_op(f"{SPACE}::wrong_out", mutates_args={"out"}, tags=torch.Tag.out)
     def ignore_out(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
         return x
 
-    with lab.parity("The page states how such operators are written, not that others are refused"):
-        lab.raises("another tensor returned", lambda: ignore_out(x, out=out))
+    with lab.parity(
+        "The page describes these operators, and does not say that other definitions are refused"
+    ):
+        lab.raises("a kernel that returns a wrong tensor", lambda: ignore_out(x, out=out))
     leaf = lab.integers(3, requires_grad=True)
-    lab.raises("an input that needs gradients", lambda: sum_into_out(leaf, y, out=out), match="out=")
-    lab.raises("an out that needs gradients", lambda: sum_into_out(x, y, out=leaf), match="out=")
+    lab.raises("an input that requires grad", lambda: sum_into_out(leaf, y, out=out), match="out=")
+    lab.raises("an out tensor that requires grad", lambda: sum_into_out(x, y, out=leaf), match="out=")
     with torch.no_grad():
         lab.same("without gradients", sum_into_out(leaf, y, out=out))
     with lab.parity(
-        "The page says that such operators do not support autograd, not that registering a formula is refused"
+        "The page says that out operators do not support autograd, not that register_autograd is refused"
     ):
         lab.raises(
-            "a backward for it",
+            "register_autograd for an out operator",
             lambda: sum_into_out.register_autograd(lambda ctx, grad: grad),
             match="[Oo]ut",
         )
@@ -171,7 +179,9 @@ def operators_with_out_by_tag(lab: Lab) -> None:
     def definition_call(function: Any, names: Any) -> Any:
         return lambda: custom_op(f"{SPACE}::refused", function, tags=torch.Tag.out, mutates_args=names)
 
-    with lab.parity("The page states how such operators are written, not that others are refused"):
+    with lab.parity(
+        "The page describes these operators, and does not say that other definitions are refused"
+    ):
         lab.raises("a positional out", definition_call(take_positional_out, {"out"}), ValueError)
         lab.raises("a list of outs", definition_call(take_list_of_outs, {"out"}), ValueError)
         lab.raises("fewer results than outs", definition_call(return_one_of_two_outs, {"a", "b"}), ValueError)

@@ -69,7 +69,7 @@ def derivatives_by_name(lab: Lab) -> None:
         op = getattr(torch.ops, SPACE).low_scale
         lab.expect("gradient with defaults", _gradient(op, x, z=5), [30.0] * 3)
         lab.expect("gradient with keywords", torch.autograd.grad(op(x, 4, y=1, z=5).sum(), x)[0], [20.0] * 3)
-        lab.same("what was seen", received)
+        lab.same("arguments that setup_context received", received)
         library.define("low_keyword(Tensor x, *, Tensor y) -> Tensor")
         with lab.parity("No page says that register_autograd refuses tensors as keyword arguments"):
             lab.raises(
@@ -115,7 +115,7 @@ def rules_by_name(lab: Lab) -> None:
             )
             with _PassThroughMode():
                 lab.same(f"under a mode by {way}", op(x, 2.0))
-            lab.same(f"without it by {way}", op(x, 3.0))
+            lab.same(f"without a mode by {way}", op(x, 3.0))
     for way in ("name", "overload"):
         with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
             library.define("low_cast(Tensor x) -> Tensor")
@@ -162,7 +162,7 @@ def what_overrides_what(lab: Lab) -> None:
         torch.library.register_fake(f"{SPACE}::{low_fake}", lambda x: x * 1, lib=library)
         lab.same("a fake kernel", fake_and_meta_shapes(getattr(space, low_fake)))
         lab.raises(
-            "a second one",
+            "a second fake kernel",
             lambda: torch.library.register_fake(
                 f"{SPACE}::{low_fake}", concatenate_with_itself, lib=library, allow_override=False
             ),
@@ -178,7 +178,7 @@ def what_overrides_what(lab: Lab) -> None:
             )
             lab.same("by an inner library", fake_and_meta_shapes(getattr(space, low_fake)))
         with lab.parity(
-            "No page says that the earlier fake kernel returns when the library of the later one ends"
+            "No page says that the earlier fake kernel returns when the later kernel's library is deleted"
         ):
             lab.same("after it", fake_and_meta_shapes(getattr(space, low_fake)))
         low_meta = unique_name("low_meta")
@@ -191,7 +191,7 @@ def what_overrides_what(lab: Lab) -> None:
             match="already",
         )
         lab.raises(
-            "a fake kernel beside it",
+            "a fake kernel for an operator with a meta kernel",
             lambda: torch.library.register_fake(
                 f"{SPACE}::{low_meta}", concatenate_with_itself, lib=library, allow_override=False
             ),
@@ -201,16 +201,16 @@ def what_overrides_what(lab: Lab) -> None:
         lab.same("overridden meta kernel", fake_and_meta_shapes(getattr(space, low_meta)))
         library.define("low_explicit(Tensor x) -> Tensor")
         library.impl("low_explicit", lambda x: x * 1, "CompositeExplicitAutograd")
-        lab.same("a composite serves both", fake_and_meta_shapes(space.low_explicit))
+        lab.same("a composite kernel for fake and meta tensors", fake_and_meta_shapes(space.low_explicit))
         torch.library.register_fake(
             f"{SPACE}::low_explicit", concatenate_with_itself, lib=library, allow_override=True
         )
-        lab.same("until a fake kernel does", fake_and_meta_shapes(space.low_explicit))
-        lab.same("the real one", space.low_explicit(lab.integers(3)))
+        lab.same("a fake kernel that overrides a composite kernel", fake_and_meta_shapes(space.low_explicit))
+        lab.same("the result for a real tensor", space.low_explicit(lab.integers(3)))
         library.define("low_implicit(Tensor x) -> Tensor")
         library.impl("low_implicit", lambda x: x.sin(), "CompositeImplicitAutograd")
         with lab.parity(
-            "No page says that a fake kernel is refused beside a CompositeImplicitAutograd kernel"
+            "No page says that a fake kernel is refused for a CompositeImplicitAutograd operator"
         ):
             lab.raises(
                 "a fake kernel for an implicit composite",
@@ -286,7 +286,7 @@ def schemas_and_tags(lab: Lab) -> None:
         return None
 
     lab.raises(
-        "a schema that writes what is not named",
+        "a schema that writes to an argument outside mutates_args",
         lambda: custom_op(
             f"{SPACE}::writes", contradict_schema, mutates_args=(), schema="(Tensor(a!) x) -> ()"
         ),
@@ -321,4 +321,4 @@ def schemas_and_tags(lab: Lab) -> None:
         return (x.clone(),)
 
     result = tuple_of_one_copy(x)
-    lab.holds("a tuple of one stays a tuple", isinstance(result, tuple) and len(result) == 1)
+    lab.holds("a tuple with one element remains a tuple", isinstance(result, tuple) and len(result) == 1)

@@ -33,8 +33,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def datasets_of_tensors(lab: Lab) -> None:
-    """Datasets of tensors return samples on the device of the tensors, by index and by lists of indices. They
-    report the correct length.
+    """Datasets of tensors return samples on the device of the tensors, by index and by lists of indices. The
+    datasets report the correct length.
     """
     x, y = lab.integers(6, 2), lab.integers(6)
     pairs = TensorDataset(x, y)
@@ -53,7 +53,7 @@ def datasets_of_tensors(lab: Lab) -> None:
     with lab.parity("No page says that positional and named datasets together are refused"):
         lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)  # type: ignore[arg-type]
     with lab.parity("No page says that datasets of different sizes are refused"):
-        lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
+        lab.raises("StackDataset of datasets of different sizes", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
     joined: Any = ConcatDataset([TensorDataset(y), TensorDataset(y[:0]), TensorDataset(y[:2] + 10)])
     lab.same("in a row", (len(joined), joined[0], joined[6], joined[-1]))
     with lab.parity("No page says that datasets can be added with +"):
@@ -61,17 +61,23 @@ def datasets_of_tensors(lab: Lab) -> None:
     with lab.parity("No page says which error an index beyond the end raises"):
         lab.raises("beyond the end", lambda: joined[8], IndexError)
     with lab.parity("No page says which error a negative index beyond the start raises"):
-        lab.raises("before the start", lambda: joined[-9], ValueError, IndexError)
+        lab.raises("a negative index before the start", lambda: joined[-9], ValueError, IndexError)
     part = Subset(pairs, [4, 1, 3])
     with lab.parity("No page says that ConcatDataset refuses an iterable dataset"):
-        lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)
+        lab.raises(
+            "ConcatDataset of an iterable dataset", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError
+        )
     with lab.parity("No page says which error an index beyond the end raises"):
-        lab.raises("several, one beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
+        lab.raises("one index beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
     lossy: Any = StackDataset(_LossyRows(x), y)  # type: ignore[arg-type]
     with lab.parity("No page says that a wrong number of samples from __getitems__ is refused"):
-        lab.raises("several, of which one is lost", lambda: lossy.__getitems__([0, 2, 4]), ValueError)
+        lab.raises(
+            "a dataset that returns too few samples for its indices",
+            lambda: lossy.__getitems__([0, 2, 4]),
+            ValueError,
+        )
     lab.same("a part", (len(part), part[0], part[[0, 2]]))
-    lab.same("a part of a part", Subset(part, [2, 0])[1])
+    lab.same("a subset of a subset", Subset(part, [2, 0])[1])
 
 
 @behaviour("dataloader", must_detect=("value", "error"))
@@ -86,11 +92,11 @@ def splits_of_datasets(lab: Lab) -> None:
         lab.same(f"sizes of {lengths}", [len(part) for part in parts])
         lab.same(f"samples of {lengths}", [[part[i][0] for i in range(len(part))] for part in parts])
         lab.holds(
-            f"all of them once, {lengths}",
+            f"each sample is in one part, {lengths}",
             sorted(i for part in parts for i in part.indices) == list(range(15)),
         )
         lab.holds(
-            f"the same again, {lengths}",
+            f"an equal seed gives an equal split, {lengths}",
             [part.indices for part in parts] == [part.indices for part in repeated],
         )
         with lab.parity("No page says that the indices are Python integers"):
@@ -98,10 +104,10 @@ def splits_of_datasets(lab: Lab) -> None:
                 f"indices are numbers, {lengths}", all(type(i) is int for part in parts for i in part.indices)
             )
     sliced = random_split(data, [5, 10], generator=torch.Generator().manual_seed(3))[1]
-    lab.same("a slice of a part", [sliced[i][0] for i in range(2, 6)])
+    lab.same("samples 2 to 5 of the second part", [sliced[i][0] for i in range(2, 6)])
     nested = random_split(sliced, [4, 6], generator=torch.Generator().manual_seed(4))[0]
-    lab.same("a part of a part", [nested[i][0] for i in range(4)])
-    with lab.parity("No page says that lengths with another sum are refused"):
+    lab.same("a subset of a subset", [nested[i][0] for i in range(4)])
+    with lab.parity("No page says that lengths with a wrong sum are refused"):
         lab.raises("lengths that do not add up", lambda: random_split(data, [5, 5]), ValueError)
     with lab.parity("No page says that fractions with a sum above one are refused"):
         lab.raises("fractions above one", lambda: random_split(data, [0.5, 0.7]), ValueError)
@@ -116,8 +122,8 @@ Point = collections.namedtuple("Point", ["x", "y"])
 
 @behaviour("dataloader", level="core", must_detect=("value", "error"))
 def collating_samples(lab: Lab) -> None:
-    """``default_collate`` stacks tensors on their device and converts numbers and arrays to tensors. It
-    preserves the structure of the samples, and it does not convert values of other types.
+    """``default_collate`` stacks tensors on their device and converts numbers and arrays to tensors. The
+    structure of the samples is preserved, and values of other types are not converted.
     """
     first, second = lab.integers(2, 3), lab.integers(2, 3)
     lab.same("tensors", default_collate([first, second]))
@@ -130,11 +136,11 @@ def collating_samples(lab: Lab) -> None:
     lab.same("arrays", default_collate([numpy.ones(2), numpy.zeros(2)]), host=True)
     lab.same("numbers of NumPy", default_collate([numpy.float32(1), numpy.float32(2)]), host=True)
     points = default_collate([Point(first, 1), Point(second, 2)])
-    lab.holds("named tuples stay such", type(points) is Point)
+    lab.holds("a named tuple keeps its type", type(points) is Point)
     lab.same("and hold batches", points.x)
     with lab.parity("The page promises a mapping, not the type of the sample's mapping"):
         lab.holds(
-            "an ordered dict stays one",
+            "an ordered dict keeps its type",
             type(default_collate([collections.OrderedDict(a=1)])) is collections.OrderedDict,
         )
     lab.same("lists", default_collate([[first, second], [second, first]])[1])
@@ -146,13 +152,13 @@ def collating_samples(lab: Lab) -> None:
         lab.same(
             "mappings keep their type", [type(default_convert(owned)).__name__, default_convert(owned)["a"]]
         )
-        lab.same("in batches too", [type(default_collate([owned, owned])).__name__])
+        lab.same("default_collate of mappings", [type(default_collate([owned, owned])).__name__])
     with lab.parity(
         "No page says what default_convert returns for a sequence that cannot be constructed from its "
         "elements"
     ):
         lab.same(
-            "sequences that cannot be made again",
+            "a sequence that cannot be constructed from its elements",
             [default_convert(range(3)), type(default_convert(range(3)))],
         )
     lab.same("become lists", [default_collate([range(2), range(2)])], host=True)
@@ -232,23 +238,23 @@ def loading_batches(lab: Lab) -> None:
     )
     lab.same("several samples at once", list(DataLoader(_BatchedRows(data.tensor), batch_size=5)))
     lab.same(
-        "by one's own function",
+        "batches from a collate_fn",
         list(DataLoader(data, batch_size=5, collate_fn=lambda batch: torch.stack(batch).sum(0))),
     )
     lab.same("by a sampler", list(DataLoader(data, batch_size=2, sampler=[7, 1, 3])))
-    lab.same("by a sampler of batches", list(DataLoader(data, batch_sampler=[[0, 1], [9], [2, 3, 4]])))
+    lab.same("batches from a batch_sampler", list(DataLoader(data, batch_sampler=[[0, 1], [9], [2, 3, 4]])))
     shuffled = [
         list(DataLoader(data, batch_size=3, shuffle=True, generator=torch.Generator().manual_seed(5)))
         for _ in range(2)
     ]
     lab.same("shuffled", shuffled[0])
     lab.holds(
-        "the same for the same generator", all(torch.equal(a, b) for a, b in zip(*shuffled, strict=True))
+        "an equal seed gives an equal order", all(torch.equal(a, b) for a, b in zip(*shuffled, strict=True))
     )
     loader = DataLoader(data, batch_size=10, shuffle=True, generator=torch.Generator().manual_seed(5))
     first, second = next(iter(loader)), next(iter(loader))
-    lab.holds("each epoch in another order", not torch.equal(first, second))
-    lab.holds("of the same samples", torch.equal(first.sum(0), second.sum(0)))
+    lab.holds("two epochs have different orders", not torch.equal(first, second))
+    lab.holds("two epochs have the same samples", torch.equal(first.sum(0), second.sum(0)))
     lab.same("a stream", list(DataLoader(_Stream(data.tensor), batch_size=4)))
     lab.same(
         "streams in a row",
@@ -260,9 +266,9 @@ def loading_batches(lab: Lab) -> None:
         next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"],  # type: ignore[arg-type]
     )
     forbidden: dict[str, dict[str, Any]] = {
-        "a timeout without workers, negative": {"timeout": -1},
+        "a negative timeout without workers": {"timeout": -1},
         "a sampler and shuffling": {"sampler": [0], "shuffle": True},
-        "a sampler of batches and a size": {"batch_sampler": [[0]], "batch_size": 3},
+        "a batch_sampler and a batch size": {"batch_sampler": [[0]], "batch_size": 3},
     }
     for case, options in forbidden.items():
         lab.raises(case, lambda: DataLoader(data, **options), ValueError)
@@ -276,13 +282,17 @@ def loading_batches(lab: Lab) -> None:
     for case, options in pointless.items():
         with lab.parity("No page says that these arguments are refused"):
             lab.raises(case, lambda: DataLoader(data, **options), ValueError)
-    with lab.parity(
-        "The page says only that samplers do not fit iterable datasets, not that shuffle is refused"
-    ):
+    with lab.parity("The page says that samplers do not fit iterable datasets, and does not mention shuffle"):
         lab.raises(
-            "a stream that is shuffled", lambda: DataLoader(_Stream(data.tensor), shuffle=True), ValueError
+            "an iterable dataset with shuffle",
+            lambda: DataLoader(_Stream(data.tensor), shuffle=True),
+            ValueError,
         )
-    lab.raises("a stream with a sampler", lambda: DataLoader(_Stream(data.tensor), sampler=[0]), ValueError)
+    lab.raises(
+        "an iterable dataset with a sampler",
+        lambda: DataLoader(_Stream(data.tensor), sampler=[0]),
+        ValueError,
+    )
     for name in ("batch_size", "sampler", "drop_last", "dataset"):
         with lab.parity("No page says that attributes of a loader cannot be set"):
             lab.raises(f"setting {name}", lambda: setattr(loader, name, 1), ValueError)
@@ -330,11 +340,11 @@ def samplers(lab: Lab) -> None:
     with lab.parity("No page says that zero samples are refused"):
         lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
     with lab.parity("No page says that a replacement that is not a bool is refused"):
-        lab.raises("replacement that is not a boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
+        lab.raises("a replacement that is not a bool", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
     with lab.parity("No page says that a batch size of zero is refused"):
         lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
     with lab.parity("No page says that a drop_last that is not a bool is refused"):
-        lab.raises("dropping that is not a boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
+        lab.raises("a drop_last that is not a bool", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("dataloader", capabilities=("pinned_memory",), must_detect=())
@@ -362,13 +372,16 @@ def pinned_batches(lab: Lab) -> None:
     batches = list(
         DataLoader(_TensorRows(host), batch_size=3, pin_memory=expected, collate_fn=_PinnableBatch)
     )
-    lab.holds("by an own method", all(batch.was_pinned or not expected for batch in batches))
+    lab.holds(
+        "batches are pinned by their own pin_memory method",
+        all(batch.was_pinned or not expected for batch in batches),
+    )
     options: Any = {"batch_size": 3, "pin_memory": expected, "collate_fn": _PinnableBatch}
     batches = list(DataLoader(_TensorRows(host), num_workers=1, timeout=60, **options))
-    lab.holds("of a worker too", all(batch.was_pinned or not expected for batch in batches))
+    lab.holds("batches of a worker are pinned", all(batch.was_pinned or not expected for batch in batches))
     unpinned = next(iter(DataLoader(_TensorRows(host), batch_size=3)))
     with lab.parity("No page says that batches are not pinned if pin_memory is False"):
-        lab.holds("not pinned when not asked for", not unpinned.is_pinned())
+        lab.holds("batches are not pinned without pin_memory", not unpinned.is_pinned())
 
 
 class _PinnableBatch:

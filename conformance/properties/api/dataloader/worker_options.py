@@ -59,7 +59,7 @@ class _Slow(Dataset):  # type: ignore[type-arg]
         return 1
 
     def __getitem__(self, index: int) -> int:
-        time.sleep(2.0)  # longer than the loader's timeout, also on a busy machine
+        time.sleep(2.0)  # longer than the loader's timeout of 0.2 seconds, also on a busy machine
         return index
 
 
@@ -138,7 +138,7 @@ def _sample_indices(loader: Any) -> list[int]:
 
 
 def _read_counts_by_worker(loader: Any) -> dict[int, list[int]]:
-    """Return for each worker id the counts of read samples in the samples of one epoch."""
+    """Return, by worker id, the numbers of samples read so far that the samples of one epoch report."""
     counts: dict[int, list[int]] = {}
     for batch in loader:
         for _, worker, count, _ in batch.tolist():
@@ -156,7 +156,7 @@ def orders_of_workers(lab: Lab) -> None:
     for case, options in (
         ("prefetched", {"batch_size": 2, "prefetch_factor": 3}),
         ("more workers than batches", {"batch_size": 12, "num_workers": 3}),
-        ("in batches of a sampler", {"batch_sampler": BatchSampler(SequentialSampler(range(12)), 5, False)}),
+        ("with a batch_sampler", {"batch_sampler": BatchSampler(SequentialSampler(range(12)), 5, False)}),
     ):
         lab.same(case, _sample_indices(_worker_loader(IndexSamples(), **options)))
     turns = [int(batch[0, 1]) for batch in _worker_loader(IndexSamples(), batch_size=3)]
@@ -197,20 +197,20 @@ def orders_of_workers(lab: Lab) -> None:
         pipe = IterableWrapper(list(range(12))).shuffle().sharding_filter()
         parts = [int(x) for x in DataLoader(pipe, num_workers=workers, shuffle=True)]
         with lab.parity("No current page describes datapipes"):
-            lab.holds(f"a pipe that shuffles, {case}", sorted(parts) == list(range(12)) != parts)
-    lab.same("the device's own tensor", used + 1)
+            lab.holds(f"a datapipe shuffles all numbers, {case}", sorted(parts) == list(range(12)) != parts)
+    lab.same("a sum on the device after the loaders", used + 1)
 
 
 @behaviour("dataloader", level="training", must_detect=())
 def lives_of_workers(lab: Lab) -> None:
     """Workers run ``worker_init_fn``. Persistent workers keep their dataset from epoch to epoch. Workers exit
-    if their loader is deleted before its last batch. Errors at the start of a worker are raised in the main
+    if their loader is deleted before the last batch. Errors at the start of a worker are raised in the main
     process.
     """
     used = lab.integers(50)
     marked = list(_worker_loader(IndexSamples(4), worker_init_fn=_mark_dataset))
     lab.holds(
-        "each worker has the mark of the initial function",
+        "each worker has the mark that worker_init_fn set",
         all(int(batch[0, 3]) == 100 + int(batch[0, 1]) for batch in marked),
     )
     lasting = _worker_loader(IndexSamples(4), persistent_workers=True)
@@ -225,7 +225,10 @@ def lives_of_workers(lab: Lab) -> None:
     )
     new_workers = _worker_loader(IndexSamples(4))
     new_counts = [_read_counts_by_worker(new_workers) for _ in range(2)]
-    lab.holds("others begin anew", all(min(counts) == 1 for epoch in new_counts for counts in epoch.values()))
+    lab.holds(
+        "new workers start with a new copy of the dataset",
+        all(min(counts) == 1 for epoch in new_counts for counts in epoch.values()),
+    )
     with lab.parity("No page says which worker loads which batch"):
         lab.same("workers and their counts", [lasting_counts, new_counts])
     for persistent in (False, True):
@@ -237,16 +240,16 @@ def lives_of_workers(lab: Lab) -> None:
         for process in processes:
             process.join(TIMEOUT)
         ended = processes and not any(process.is_alive() for process in processes)
-        lab.holds(f"workers that are left end (persistent: {persistent})", ended)
+        lab.holds(f"workers of a deleted loader exit (persistent: {persistent})", ended)
     for case, loader, kind, text in (
         (
-            "a stream that fails at once",
+            "an iterable dataset that fails at its start",
             _worker_loader(_FailingStream(), num_workers=1),
             LookupError,
             "the beginning",
         ),
         (
-            "an initial function that fails",
+            "a worker_init_fn that fails",
             _worker_loader(IndexSamples(), num_workers=1, worker_init_fn=_fail_at_start),
             LookupError,
             "the start",
@@ -263,12 +266,12 @@ def lives_of_workers(lab: Lab) -> None:
         ):
             lab.expect(case, _first_sample_fails(loader, kind, text), True)
     lab.warns(
-        "a stream of a wrong length",
+        "an iterable dataset that reports a wrong length",
         lambda: _batches_after_length_query(DataLoader(_MiscountedStream())),
         match="(?i)length",
     )
     lab.warns("many workers", lambda: DataLoader(IndexSamples(), num_workers=5000), match="(?i)worker")
-    lab.same("the device's own tensor", used + 1)
+    lab.same("a sum on the device after the loaders", used + 1)
 
 
 @behaviour("dataloader", level="training", must_detect=())
@@ -278,7 +281,9 @@ def work_of_workers(lab: Lab) -> None:
     """
     used = lab.integers(50)
     module = torch.nn.Conv2d(1, 1, 3).to(lab.device)
-    lab.same("shape of the device's module", module(torch.ones(1, 1, 8, 8, device=lab.device)).shape)
+    lab.same(
+        "shape of a module's output on the device", module(torch.ones(1, 1, 8, 8, device=lab.device)).shape
+    )
     lab.expect(
         "convolutions of workers", [int(x.max()) for x in _worker_loader(_Convolved())], [0, 9, 18, 27]
     )
@@ -298,4 +303,4 @@ def work_of_workers(lab: Lab) -> None:
         ValueError,
         type_is_documented=True,
     )
-    lab.same("the device's own tensor", used + 1)
+    lab.same("a sum on the device after the loaders", used + 1)

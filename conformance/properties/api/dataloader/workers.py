@@ -70,7 +70,7 @@ def workers_beside_a_device(lab: Lab) -> None:
         _two_worker_loader(_HostSamples(), batch_size=2, generator=torch.Generator().manual_seed(4))
     )
     indices = torch.cat([batch[0] for batch in batches])
-    lab.same("places, number of workers and length", indices[:, [0, 2, 3]], host=True)
+    lab.same("index, number of workers and dataset length of each sample", indices[:, [0, 2, 3]], host=True)
     with lab.parity("No page says which worker loads which batch"):
         lab.same("workers", indices[:, 1], host=True)
     repeated = list(
@@ -84,13 +84,16 @@ def workers_beside_a_device(lab: Lab) -> None:
     with lab.parity("The page promises only the seed of PyTorch in workers, not those of random and NumPy"):
         lab.holds("random and NumPy repeat", all(torch.equal(a[2], b[2]) for a, b in pairs))
     seeds = torch.cat([batch[1] for batch in batches])
-    lab.holds("each worker has its own", len(set(seeds.tolist())) == 2)
+    lab.holds("each worker has a different seed", len(set(seeds.tolist())) == 2)
     draws = torch.cat([batch[2] for batch in batches])
-    lab.holds("PyTorch draws no number twice", len(set(draws[:, 0].tolist())) == len(draws))
+    lab.holds("PyTorch draws different numbers for all samples", len(set(draws[:, 0].tolist())) == len(draws))
     with lab.parity("The page says that seeds of other libraries may be duplicated in workers"):
-        lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
+        lab.holds(
+            "all libraries draw different numbers for all samples",
+            len(set(draws.flatten().tolist())) == draws.numel(),
+        )
     lab.same("batches on the device", [batch[0][:, 0].to(lab.device) for batch in batches])
-    lab.same("the device's own tensor", used + 1)
+    lab.same("a sum on the device after the loaders", used + 1)
     lab.same(
         "parts of a stream",
         sorted(int(part) for part in _two_worker_loader(_ShardedStream(), batch_size=None)),
@@ -98,7 +101,9 @@ def workers_beside_a_device(lab: Lab) -> None:
     with lab.parity(
         "No page says that an error of a worker is raised in the main process with its type and text"
     ):
-        lab.same("what fails in a worker", _read_outcomes(_two_worker_loader(_FailingSamples())))
+        lab.same(
+            "which samples of a worker raise the error", _read_outcomes(_two_worker_loader(_FailingSamples()))
+        )
 
 
 def _read_outcomes(loader: Any) -> list[bool]:

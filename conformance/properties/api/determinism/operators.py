@@ -39,8 +39,9 @@ def expect_repeatable(
     """Expect that ``call`` returns the same bits each time, or raises the error for operators that are not
     deterministic. Record the result.
 
-    If the call raises this error, it is repeated with ``warn_only``. The repeated call must warn and return
-    the result. If ``parity_ground`` is passed, the values of the result have basis parity on this ground.
+    If the call raises this error, the call is repeated with ``warn_only``. The repeated call must warn and
+    return the result. If ``parity_ground`` is passed, the values of the result have basis parity on this
+    ground.
     """
     try:
         with deterministic_algorithms():
@@ -53,7 +54,7 @@ def expect_repeatable(
             warnings.simplefilter("always")
             results = [call()]
         same = any("deterministic" in str(warning.message) for warning in caught)
-    lab.holds(f"{name} repeats its bits or is refused by name", same)
+    lab.holds(f"{name} repeats its bits or is reported as nondeterministic", same)
     with lab.parity(parity_ground) if parity_ground else contextlib.nullcontext():
         lab.close(name, results[0], roundings=roundings)
 
@@ -306,12 +307,12 @@ def deterministic_empty_memory(lab: Lab) -> None:
         with (
             contextlib.nullcontext()
             if listed
-            else lab.parity("The page does not list new_empty, and does not give a value for bool")
+            else lab.parity("The page does not list new_empty, and gives no value for bool")
         ):
             lab.same(name, tensor + torch.zeros_like(tensor))
     with deterministic_algorithms(fill=False):
         lab.same("the shape without filling", torch.empty(2, 3, **where).shape)
-        lab.same("what is filled by itself", torch.zeros(2, **where) + torch.ones(2, **where))
+        lab.same("a sum of filled tensors", torch.zeros(2, **where) + torch.ones(2, **where))
 
 
 @behaviour(
@@ -343,12 +344,12 @@ def deterministic_switch(lab: Lab) -> None:
         finally:
             torch.set_deterministic_debug_mode(before)
     lab.same("a sum before", sum_before)
-    with lab.parity("The page lists the modes and does not say that another mode is refused"):
+    with lab.parity("The page lists the modes, and does not say that an unknown mode is refused"):
         lab.raises(
-            "a setting that is invalid",
+            "an unknown debug mode",
             lambda: torch.set_deterministic_debug_mode("nosuch"),
             RuntimeError,
             match="debug_mode",
         )
-    with lab.parity("The page says that mode is a bool and does not say that a number is refused"):
-        lab.raises("a number that is invalid", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]
+    with lab.parity("The page says that mode is a bool, and does not say that a number is refused"):
+        lab.raises("a number as the mode", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]

@@ -43,13 +43,13 @@ class _NaturalExponential(D.ExponentialFamily):
 )
 def exponential_families(lab: Lab) -> None:
     """If a distribution defines natural parameters and a log-normalizer, its entropy and KL divergence are
-    derived from them. Both equal the closed forms of torch's distributions.
+    derived from these. Entropy and KL divergence equal the closed forms of torch's distributions.
     """
     first, second = (lab.put(numbers, dtype=torch.float64) for numbers in ([0.5, 2.0], [1.5, 3.0]))
     expected = D.kl_divergence(D.Exponential(first), D.Exponential(second))
     divergence = D.kl_divergence(_NaturalExponential(first), _NaturalExponential(second))
     lab.close("divergence of a family", divergence.detach(), roundings=256)
-    lab.holds("it is that of the closed form", torch.allclose(divergence, expected))
+    lab.holds("the divergence equals the closed form", torch.allclose(divergence, expected))
     lab.expect(
         "entropy of a family",
         _NaturalExponential(first).entropy().detach(),
@@ -60,7 +60,7 @@ def exponential_families(lab: Lab) -> None:
         dist, _ = make_distribution(lab, name)
         by_family = D.ExponentialFamily.entropy(dist)
         lab.holds(f"entropy of {name}", torch.allclose(by_family, dist.entropy(), rtol=1e-6, atol=1e-9))
-        lab.close(f"entropy of {name} by its family", by_family.detach(), roundings=1 << 14)
+        lab.close(f"entropy of {name} as an exponential family", by_family.detach(), roundings=1 << 14)
 
 
 class _NormalSubclass(D.Normal):
@@ -83,14 +83,17 @@ def distributions_of_distributions(lab: Lab) -> None:
         wide = whole.expand(torch.Size((4, *whole.batch_shape)))
         lab.same(f"{count} dimensions of one event, expanded", [wide.batch_shape, wide.event_shape])
         score = wide.log_prob(points)
-        lab.close(f"its score, {count}", score, roundings=64)
+        lab.close(f"log_prob with {count} dimensions of one event", score, roundings=64)
         summed = part.log_prob(points).sum(tuple(range(2 - count, 2))) if count else part.log_prob(points)
-        lab.holds(f"it is that of its parts, {count}", torch.allclose(score, summed.expand(score.shape)))
+        lab.holds(
+            f"log_prob is the sum over {count} event dimensions",
+            torch.allclose(score, summed.expand(score.shape)),
+        )
     derived = _NormalSubclass(float64_on_device([0.0, 1.0]), float64_on_device(2.0)).expand(
         torch.Size((3, 2))
     )
     with lab.parity("The page promises a new distribution, not the type of the original"):
-        lab.holds("an expanded subclass stays one", type(derived) is _NormalSubclass)
+        lab.holds("an expanded subclass keeps its class", type(derived) is _NormalSubclass)
     lab.close("it scores", derived.log_prob(float64_on_device(0.5)), roundings=64)
     counts = D.Binomial(float64_on_device([4.0, 6.0]), float64_on_device([0.25, 0.5]))
     mixture = D.MixtureSameFamily(D.Categorical(float64_on_device([0.3, 0.7])), counts)
@@ -111,9 +114,9 @@ def distributions_of_distributions(lab: Lab) -> None:
     ]
     bases = [D.Normal(float64_on_device([0.0, 1.0]), float64_on_device(scale)) for scale in (1.0, 2.0)]
     left, right = (D.TransformedDistribution(base, steps) for base in bases)
-    lab.close("a divergence of transformed ones", D.kl_divergence(left, right), roundings=256)
+    lab.close("a divergence of transformed distributions", D.kl_divergence(left, right), roundings=256)
     lab.holds(
-        "it is that of their bases",
+        "the divergence equals the divergence of the bases",
         torch.allclose(D.kl_divergence(left, right), D.kl_divergence(*bases)),
     )
     fewer_steps = D.TransformedDistribution(bases[1], steps[:1])
@@ -121,7 +124,9 @@ def distributions_of_distributions(lab: Lab) -> None:
         "The page names this error only for types that are not registered, and these types are registered"
     ):
         lab.raises(
-            "through other transforms", lambda: D.kl_divergence(left, fewer_steps), NotImplementedError
+            "distributions with different transforms",
+            lambda: D.kl_divergence(left, fewer_steps),
+            NotImplementedError,
         )
     factor, diagonal = (
         float64_on_device([[[1.0], [0.5]], [[0.25], [2.0]]]),
@@ -134,7 +139,7 @@ def distributions_of_distributions(lab: Lab) -> None:
     divergence = D.kl_divergence(low, alone)
     lab.close("a batch of low rank", divergence, roundings=1024)
     dense = D.kl_divergence(full, D.MultivariateNormal(mean[0], alone.covariance_matrix))
-    lab.holds("it is that of full rank", torch.allclose(divergence, dense))
+    lab.holds("low-rank and full-rank divergences agree", torch.allclose(divergence, dense))
     lab.holds(
         "as in mixed pairs", torch.allclose(D.kl_divergence(low, full), torch.zeros_like(dense), atol=1e-9)
     )
@@ -153,7 +158,7 @@ def distributions_of_distributions(lab: Lab) -> None:
         lab.same("events of joined transforms", [joined.event_dim, event.event_dim])
     jacobian = event.log_abs_det_jacobian(x, event(x))
     lab.close("the Jacobian of joined events", jacobian, roundings=256)
-    lab.holds("one number for each event", jacobian.shape == (2,))
+    lab.holds("the Jacobian has one number for each event", jacobian.shape == (2,))
     lab.holds("undone", torch.allclose(event.inv(event(x)), x))
 
 
@@ -169,7 +174,7 @@ def parameters_made_on_demand(lab: Lab) -> None:
             lab.close(f"probabilities of {kind.__name__}", dist.probs, roundings=64)
         dist = kind(logits=logits)
         (gradient,) = torch.autograd.grad((dist.probs**2).sum(), logits)
-        lab.close(f"gradient of {kind.__name__} by its logits", gradient, roundings=256)
+        lab.close(f"gradient of {kind.__name__} with respect to logits", gradient, roundings=256)
         silent = kind(logits=logits)
         with torch.no_grad():
             silent.probs  # noqa: B018  (the first access computes it)
@@ -179,7 +184,10 @@ def parameters_made_on_demand(lab: Lab) -> None:
             lab.holds(f"probabilities of {kind.__name__} pass gradients", silent.probs.requires_grad)
         (later_gradient,) = torch.autograd.grad((silent.probs**2).sum(), logits)
         with lab.consistent("The gradients after a first access with and without no_grad must agree"):
-            lab.holds(f"the same ones for {kind.__name__}", torch.allclose(later_gradient, gradient))
+            lab.holds(
+                f"gradients of {kind.__name__} after both kinds of access agree",
+                torch.allclose(later_gradient, gradient),
+            )
 
 
 @behaviour(
@@ -210,8 +218,11 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
     for name, tensor in (("heat", heat), ("chances", chances)):
         (gradient,) = torch.autograd.grad(score.sum(), tensor, retain_graph=True)
         (expected_gradient,) = torch.autograd.grad(expected.sum(), tensor, retain_graph=True)
-        lab.close(f"gradient of coins by {name}", gradient, roundings=1 << 12)
-        lab.holds(f"their closed form by {name}", torch.allclose(gradient, expected_gradient, rtol=1e-7))
+        lab.close(f"gradient of RelaxedBernoulli by {name}", gradient, roundings=1 << 12)
+        lab.holds(
+            f"gradient by {name} equals the closed form",
+            torch.allclose(gradient, expected_gradient, rtol=1e-7),
+        )
     for rows_name, rows in (("one", [0.1, 0.2, 0.7]), ("two", [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])):
         weights = float64_leaf(rows)
         relaxed = D.RelaxedOneHotCategorical(heat, weights)
@@ -230,7 +241,8 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
         drawn = relaxed.rsample((5,))
         lab.holds(f"samples of {rows_name} pass gradients", drawn.requires_grad)
         lab.holds(
-            f"samples of {rows_name} add up", torch.allclose(drawn.sum(-1), torch.ones_like(drawn.sum(-1)))
+            f"samples of {rows_name} add up to one",
+            torch.allclose(drawn.sum(-1), torch.ones_like(drawn.sum(-1))),
         )
     location, scale = float64_leaf([0.0, 0.5]), float64_leaf([1.0, 0.5])
     logistic = D.LogisticNormal(location, scale)
@@ -263,13 +275,15 @@ def badly_conditioned_parameters(lab: Lab) -> None:
     precision = precision + torch.eye(10, device=lab.device, dtype=lab.dtype) * 1e-2
     normal = D.MultivariateNormal(torch.zeros_like(x), precision_matrix=precision)
     results = [normal.scale_tril, normal.sample(), normal.log_prob(torch.zeros_like(x))]
-    lab.holds("a nearly singular precision is used", all(bool(tensor.isfinite().all()) for tensor in results))
+    lab.holds(
+        "results of MultivariateNormal are finite", all(bool(tensor.isfinite().all()) for tensor in results)
+    )
     lab.close("score at the mean", results[2].float(), roundings=1 << 14)
     wishart = D.Wishart(torch.tensor(12.0, device=lab.device, dtype=lab.dtype), precision_matrix=precision)
-    lab.holds("so it is by Wishart", bool(wishart.scale_tril.isfinite().all()))
-    lab.holds("its mean is finite", bool(wishart.mean.isfinite().all()))
+    lab.holds("scale_tril of Wishart is finite", bool(wishart.scale_tril.isfinite().all()))
+    lab.holds("the mean of Wishart is finite", bool(wishart.mean.isfinite().all()))
     limit = torch.finfo(lab.dtype).max / 4
     coin = D.ContinuousBernoulli(logits=lab.put([limit], dtype=lab.dtype), validate_args=False)
     high = coin.log_prob(lab.put([1.0], dtype=lab.dtype))
     lab.close("a continuous coin, high", high, roundings=1 << 14)
-    lab.holds("it is finite", bool(high.isfinite().all()))
+    lab.holds("log_prob of ContinuousBernoulli is finite", bool(high.isfinite().all()))

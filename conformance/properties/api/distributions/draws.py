@@ -101,8 +101,8 @@ def counts_of_binomial(lab: Lab) -> None:
         torch.full((SAMPLE_COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
         torch.full((SAMPLE_COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
     )
-    with lab.parity("torch.binomial is on no page"):
-        lab.holds("rare events are not negative", bool((rare >= 0).all()))
+    with lab.parity("No page describes torch.binomial"):
+        lab.holds("samples of rare events are not negative", bool((rare >= 0).all()))
 
 
 @behaviour(
@@ -116,8 +116,8 @@ def counts_of_binomial(lab: Lab) -> None:
     ),
 )
 def samplers_with_generators(lab: Lab) -> None:
-    """Gamma, Poisson and binomial samplers draw from the generator that they receive. They do not change the
-    default generator.
+    """Gamma, Poisson and binomial samplers draw from the generator that they receive. The default generator
+    is not changed.
     """
     rate, chance = torch.full((50,), 2.5, device=lab.device), torch.full((50,), 0.4, device=lab.device)
     samplers: dict[str, Callable[[torch.Generator | None], torch.Tensor]] = {
@@ -128,7 +128,7 @@ def samplers_with_generators(lab: Lab) -> None:
     for name, sample in samplers.items():
         generator = torch.Generator(lab.device)
         if name != "poisson":
-            with lab.parity("torch._standard_gamma and torch.binomial are on no page"):
+            with lab.parity("No page describes torch._standard_gamma and torch.binomial"):
                 lab.same(f"shape of {name}", sample(generator).shape)
         torch.manual_seed(5)
         undisturbed = sample(None)
@@ -138,16 +138,14 @@ def samplers_with_generators(lab: Lab) -> None:
         lab.holds(f"{name} repeats for a seed", torch.equal(sample(generator.manual_seed(7)), first))
         with lab.parity("No page says that two successive draws differ"):
             lab.holds(f"{name} goes on", not torch.equal(sample(generator), first))
-        lab.holds(f"{name} leaves the default generator", torch.equal(default, undisturbed))
+        lab.holds(f"{name} does not change the default generator", torch.equal(default, undisturbed))
 
 
 @behaviour(
     "distributions",
     must_detect=(),
     page="generated/torch.multinomial.html",
-    ground=(
-        "an example draws all categories with a weight, though a note asks for fewer draws than categories"
-    ),
+    ground=("an example draws all categories of nonzero weight, though a note requires fewer draws"),
 )
 def orders_without_repetition(lab: Lab) -> None:
     """``multinomial`` without replacement returns a permutation if it draws all categories. If the categories
@@ -163,7 +161,8 @@ def orders_without_repetition(lab: Lab) -> None:
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         share = float((few == lab.put(order)).all(-1).double().mean())
         lab.holds(
-            f"{order} as often as it should", abs(share - 1 / 6) <= SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT)
+            f"{order} occurs in a sixth of the samples",
+            abs(share - 1 / 6) <= SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT),
         )
 
 
@@ -197,7 +196,7 @@ def generalized_pareto(lab: Lab) -> None:
     """
     kind: Any = getattr(D, "GeneralizedPareto", None)
     if kind is None:
-        lab.holds("this torch has no such distribution", True)
+        lab.holds("this release of torch has no GeneralizedPareto", True)
         return
     for concentration in (0.0, 0.25, -0.5):
         dist = kind(

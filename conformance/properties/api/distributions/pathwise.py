@@ -65,8 +65,14 @@ def pathwise_gradients(lab: Lab) -> None:
         drawn = D.Beta(first, second).rsample()
         drawn.sum().backward()
         by_a, by_b = _derivatives_of_beta_samples(drawn.detach().cpu(), a, b)
-        lab.holds(f"samples of Beta({a}, {b}) by the first", _agree_within_tolerance(first.grad.cpu(), by_a))
-        lab.holds(f"by the second of Beta({a}, {b})", _agree_within_tolerance(second.grad.cpu(), by_b))
+        lab.holds(
+            f"gradients of Beta({a}, {b}) by the first parameter",
+            _agree_within_tolerance(first.grad.cpu(), by_a),
+        )
+        lab.holds(
+            f"gradients of Beta({a}, {b}) by the second parameter",
+            _agree_within_tolerance(second.grad.cpu(), by_b),
+        )
     numbers = [2.0, 3.0, 4.5]
     parameters = float64_leaf([numbers] * 24)
     drawn = D.Dirichlet(parameters).rsample()
@@ -74,11 +80,11 @@ def pathwise_gradients(lab: Lab) -> None:
         (gradient,) = torch.autograd.grad(drawn[:, index].sum(), parameters, retain_graph=True)
         by_own, _ = _derivatives_of_beta_samples(drawn[:, index].detach().cpu(), own, sum(numbers) - own)
         lab.holds(
-            f"part {index} of a Dirichlet by its own",
+            f"gradient of Dirichlet element {index} by its parameter",
             _agree_within_tolerance(gradient[:, index].cpu(), by_own),
         )
     (gradient,) = torch.autograd.grad(drawn.sum(), parameters)
-    lab.holds("samples stay on the simplex", bool((gradient.abs() < 1e-6).all()))
+    lab.holds("gradients keep the sum of a sample constant", bool((gradient.abs() < 1e-6).all()))
     count = 4000
     parameters = float64_leaf([numbers] * count)
     drawn = D.Dirichlet(parameters).rsample()
@@ -98,4 +104,4 @@ def pathwise_gradients(lab: Lab) -> None:
             host_gradient = gradient.cpu()
             allowed = SIGMAS * host_gradient.std(0) / math.sqrt(count) + TOLERANCE * expected.abs()
             agrees = ((host_gradient.mean(0) - expected).abs() <= allowed).all()
-            lab.holds(f"the mean of {first_index} times {second_index} by all parameters", bool(agrees))
+            lab.holds(f"gradient of the mean of {first_index} times {second_index}", bool(agrees))

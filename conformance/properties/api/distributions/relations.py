@@ -21,15 +21,15 @@ from conformance.properties.api.distributions.scores import (
 
 @behaviour("distributions", must_detect=("value",))
 def divergences(lab: Lab) -> None:
-    """``kl_divergence`` of a distribution and itself is zero. For other pairs it equals the closed form. It
-    is infinite if the support of the second distribution does not contain the support of the first.
+    """``kl_divergence`` equals the closed form, and is zero for a distribution and itself. The divergence is
+    infinite if the support of the second distribution does not contain the support of the first.
     """
     every = {name: make_distribution(lab, name)[0] for name in SCALAR_DISTRIBUTIONS}
     for name, dist in every.items():
         divergence = none_if_not_implemented(lambda: D.kl_divergence(dist, dist))
         if divergence is not None:
             lab.holds(
-                f"{name} does not differ from itself",
+                f"the divergence of {name} from itself is zero",
                 bool((divergence.abs() < 1e-9).all()) and divergence.shape == dist.batch_shape,
             )
     pairs = (
@@ -49,15 +49,19 @@ def divergences(lab: Lab) -> None:
         ("Beta", "ContinuousBernoulli"),
     )
     for left, right in pairs:
-        lab.close(f"{left} from {right}", D.kl_divergence(every[left], every[right]), roundings=1 << 14)
+        lab.close(
+            f"divergence of {left} from {right}",
+            D.kl_divergence(every[left], every[right]),
+            roundings=1 << 14,
+        )
 
     def float64_distribution(kind: Any, *numbers: float) -> Any:
         return kind(*(lab.put(float(number), dtype=torch.float64) for number in numbers))
 
     normal = D.kl_divergence(float64_distribution(D.Normal, 0, 1), float64_distribution(D.Normal, 1, 2))
-    lab.expect("two normal ones", normal, math.log(2) + 2 / 8 - 0.5, roundings=64)
+    lab.expect("two normal distributions", normal, math.log(2) + 2 / 8 - 0.5, roundings=64)
     lab.expect(
-        "two exponential ones",
+        "two exponential distributions",
         D.kl_divergence(float64_distribution(D.Exponential, 2), float64_distribution(D.Exponential, 3)),
         math.log(2 / 3) + 3 / 2 - 1,
         roundings=64,
@@ -84,12 +88,12 @@ def divergences(lab: Lab) -> None:
     for number, (p, q) in enumerate(endless):
         lab.expect(f"{number}: {type(p).__name__} from {type(q).__name__}", D.kl_divergence(p, q), math.inf)
     lab.expect(
-        "a sure coin from itself",
+        "Bernoulli with probability 1 from itself",
         D.kl_divergence(float64_distribution(D.Bernoulli, 1), float64_distribution(D.Bernoulli, 1)),
         0.0,
     )
     lab.expect(
-        "a uniform one from its beta",
+        "Uniform from the equal Beta distribution",
         D.kl_divergence(float64_distribution(D.Uniform, 0, 1), float64_distribution(D.Beta, 1, 1)).abs()
         < 1e-12,
         True,
@@ -150,13 +154,13 @@ def normal_vectors(lab: Lab) -> None:
     batch = D.MultivariateNormal(torch.stack((mean, -mean)), torch.stack((covariance, covariance * 2)))
     single = [D.MultivariateNormal(mean, covariance), D.MultivariateNormal(-mean, covariance * 2)]
     lab.holds(
-        "a batch scores as its rows",
+        "log_prob of a batch and of single distributions agree",
         torch.allclose(
             batch.log_prob(point), torch.stack([d.log_prob(x) for d, x in zip(single, point, strict=True)])
         ),
     )
     lab.holds(
-        "and diverges as they do",
+        "divergences of a batch and of single distributions agree",
         torch.allclose(
             D.kl_divergence(batch, standard), torch.stack([D.kl_divergence(d, standard) for d in single])
         ),
@@ -187,8 +191,8 @@ def normal_vectors(lab: Lab) -> None:
     dirichlet = D.Dirichlet(float64_on_device([alpha, [3.0, 3.0, 1.0]]))
     lab.expect("a Dirichlet score", dirichlet.log_prob(simplex)[0], density, roundings=1024)
     lab.close(
-        "its moments",
-        # The first density is unbounded, so that it has no mode.
+        "moments of Dirichlet",
+        # The first density is unbounded, and therefore has no mode.
         [dirichlet.mean, dirichlet.variance, dirichlet.mode[1], dirichlet.entropy()],
         roundings=1 << 14,
     )
@@ -201,7 +205,7 @@ def normal_vectors(lab: Lab) -> None:
         wanted_score,
         roundings=1 << 14,
     )
-    lab.close("its moments, too", [counts.mean, counts.variance, counts.entropy()], roundings=1 << 14)
+    lab.close("moments of Multinomial", [counts.mean, counts.variance, counts.entropy()], roundings=1 << 14)
     categories = D.Categorical(float64_on_device([0.1, 0.2, 0.7]))
     lab.expect(
         "scores of categories",
@@ -211,7 +215,7 @@ def normal_vectors(lab: Lab) -> None:
     )
     hot = D.OneHotCategorical(float64_on_device([0.1, 0.2, 0.7]))
     lab.holds(
-        "one-hot ones score alike",
+        "OneHotCategorical and Categorical give the same log_prob",
         torch.allclose(
             hot.log_prob(torch.eye(3, dtype=torch.float64, device=lab.device)),
             categories.log_prob(torch.arange(3, device=lab.device)),
@@ -242,7 +246,7 @@ def normal_vectors(lab: Lab) -> None:
             * 2
             * math.pi
         )
-        lab.holds(f"chances of all angles, {concentration}", abs(float(total) - 1) < 1e-5)
+        lab.holds(f"the density of VonMises integrates to 1, {concentration}", abs(float(total) - 1) < 1e-5)
 
 
 @behaviour(
@@ -296,21 +300,23 @@ def distribution_validation(lab: Lab) -> None:
         "half a head", lambda: coin.log_prob(lab.put([0.5, 0.0])), ValueError, match="within the support"
     )
     with lab.parity("No page says that a number in place of a tensor is refused"):
-        lab.raises("a number for a tensor", lambda: coin.log_prob(1), ValueError, match="must be a Tensor")
-    with lab.parity("No page says that values which do not broadcast are refused"):
         lab.raises(
-            "a shape that does not fit",
+            "a number in place of a tensor", lambda: coin.log_prob(1), ValueError, match="must be a Tensor"
+        )
+    with lab.parity("No page says that values that do not broadcast are refused"):
+        lab.raises(
+            "a value that does not broadcast",
             lambda: coin.log_prob(torch.ones(3, device=lab.device)),
             ValueError,
             match="broadcastable",
         )
-    with lab.parity("No page says which score a value outside the support has"):
+    with lab.parity("No page says which log_prob a value outside the support has"):
         lab.same(
-            "unless asked not to look",
+            "a value outside the support without validation",
             D.Bernoulli(lab.put([0.5]), validate_args=False).log_prob(lab.put([0.5])).isfinite(),
         )
     lab.raises("both probs and logits", lambda: D.Bernoulli(lab.put(0.5), lab.put(0.0)), ValueError)
-    with lab.parity("torch.binomial is on no page"):
+    with lab.parity("No page describes torch.binomial"):
         lab.raises(
             "counts of integers for torch.binomial",
             lambda: torch.binomial(lab.put([10, 10]), lab.put([0.5, 0.5])),
@@ -330,7 +336,7 @@ def distribution_validation(lab: Lab) -> None:
             value = getattr(dist, parameter, None)  # type: ignore[assignment]
             if isinstance(value, torch.Tensor) and not constraints.is_dependent(constraint):
                 lab.holds(
-                    f"{parameter} of {name} keeps to its constraint", bool(constraint.check(value).all())
+                    f"{parameter} of {name} satisfies its constraint", bool(constraint.check(value).all())
                 )
 
 
@@ -387,8 +393,8 @@ def transforms_of_values(lab: Lab) -> None:
         )
         result = transform(inputs)
         lab.close(name, result, roundings=256)
-        lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(result).all()))
-        lab.close(f"{name} there and back", transform(transform.inv(result)), roundings=1 << 12)
+        lab.holds(f"results of {name} are in its codomain", bool(transform.codomain.check(result).all()))
+        lab.close(f"{name} of its inverse", transform(transform.inv(result)), roundings=1 << 12)
     parts = [D.ExpTransform(), D.AffineTransform(1, 10), D.identity_transform]
     stacked = D.StackTransform(parts, dim=0)
     joined = D.CatTransform(parts, dim=0)
@@ -437,6 +443,6 @@ def transforms_of_values(lab: Lab) -> None:
     ):
         inputs = float64_on_device([[0.5, -0.5], [0.25, 1.0]])
         lab.holds(
-            f"transform_to {constraint} keeps to it",
+            f"transform_to {constraint} satisfies the constraint",
             bool(constraint.check(D.transform_to(constraint)(inputs)).all()),
         )

@@ -92,33 +92,34 @@ def sample_shapes(lab: Lab) -> None:
         for shape in ((), (2, 3)):
             sample = dist.sample(shape)
             lab.holds(
-                f"{name} {shape} has its shape",
+                f"samples of {name} {shape} have the documented shape",
                 sample.shape == torch.Size(shape) + dist.batch_shape + dist.event_shape,
             )
-            lab.holds(f"{name} {shape} is in its support", bool(dist.support.check(sample).all()))
+            lab.holds(f"samples of {name} {shape} are in the support", bool(dist.support.check(sample).all()))
             scores = dist.log_prob(sample)
             lab.holds(
-                f"log_prob of {name} {shape} has its shape",
+                f"log_prob of {name} {shape} has the documented shape",
                 scores.shape == torch.Size(shape) + dist.batch_shape,
             )
         lab.same(
-            f"what {name} gives", [sample.dtype, sample.requires_grad, sample.device.type == lab.device.type]
+            f"dtype, flag and device of a sample of {name}",
+            [sample.dtype, sample.requires_grad, sample.device.type == lab.device.type],
         )
         wide = dist.expand(torch.Size((5, *dist.batch_shape)))
         drawn = wide.sample()
         lab.holds(
-            f"an expanded {name} draws more",
+            f"samples of an expanded {name} have its shape",
             drawn.shape == torch.Size((5,)) + dist.batch_shape + dist.event_shape,
         )
         with lab.parity("The page promises a new distribution, not the type of the original"):
             lab.holds(
-                f"an expanded {name} is of its class", type(wide) is type(dist) and wide.batch_shape[0] == 5
+                f"an expanded {name} keeps its class", type(wide) is type(dist) and wide.batch_shape[0] == 5
             )
         lab.holds(
-            f"an expanded {name} scores alike",
+            f"an expanded {name} has the same log_prob",
             torch.allclose(wide.log_prob(drawn), dist.log_prob(drawn), equal_nan=True),
         )
-        lab.holds(f"the support of {name} knows its events", dist.support.event_dim == len(dist.event_shape))
+        lab.holds(f"the support of {name} has its event_dim", dist.support.event_dim == len(dist.event_shape))
         for ndims in range(len(dist.batch_shape) + 1):
             whole = D.Independent(dist, ndims)
             scores = whole.log_prob(dist.sample())
@@ -132,10 +133,10 @@ def sample_shapes(lab: Lab) -> None:
             f"shapes of a single {name}", [single.batch_shape, single.event_shape, single.sample().shape]
         )
         drawn = single.sample((3, 2))
-        lab.same(f"many of a single {name}", [drawn.shape, single.log_prob(drawn).shape])
+        lab.same(f"shapes of several samples of a single {name}", [drawn.shape, single.log_prob(drawn).shape])
     lab.same("parameters that broadcast", D.Normal(lab.floats(3, 1), lab.floats(4, low=0.5)).sample().shape)
-    lab.same("a number beside a tensor", D.Gamma(lab.floats(2, low=0.5), 1.0).sample((3,)).shape)
-    with lab.parity("No page says that parameters which do not broadcast are refused"):
+    lab.same("a number and a tensor as parameters", D.Gamma(lab.floats(2, low=0.5), 1.0).sample((3,)).shape)
+    with lab.parity("No page says that parameters that do not broadcast are refused"):
         lab.raises(
             "parameters that do not",
             lambda: D.Normal(lab.floats(3), lab.floats(4, low=0.5)),
@@ -169,7 +170,7 @@ def sample_moments(lab: Lab) -> None:
                     chance = float(_probability_of(dist, value)[index])
                     share = float((column == value).double().mean())
                     lab.holds(
-                        f"{name} {index} draws {value} as often as it should",
+                        f"{name} {index} draws {value} with its probability",
                         abs(share - chance) < SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT),
                     )
             elif none_if_not_implemented(lambda: dist.cdf(dist.sample())) is not None:
@@ -219,7 +220,7 @@ def vector_sample_moments(lab: Lab) -> None:
     )
     rounded = every["RelaxedBernoulli"].sample((VECTOR_SAMPLES,)).round().mean(0)
     lab.holds(
-        "shares of relaxed coins, rounded",
+        "rounded samples of relaxed coins have their probabilities",
         bool(((rounded - lab.put([0.2, 0.7])).abs() < SIGMAS * 0.5 / math.sqrt(VECTOR_SAMPLES)).all()),
     )
     first = every["RelaxedOneHotCategorical"].sample((VECTOR_SAMPLES,)).argmax(-1)
@@ -231,7 +232,7 @@ def vector_sample_moments(lab: Lab) -> None:
     cross = every["MultivariateNormal"].sample((VECTOR_SAMPLES,)) - every["MultivariateNormal"].mean
     product = (cross[:, 0] * cross[:, 1]).mean()
     lab.holds(
-        "the covariance of normal vectors",
+        "normal vectors have the correct covariance",
         abs(float(product) - 0.5) < SIGMAS * 1.6 / math.sqrt(VECTOR_SAMPLES),
     )
     turned = every["VonMises"].sample((VECTOR_SAMPLES,))
@@ -248,7 +249,7 @@ def vector_sample_moments(lab: Lab) -> None:
         (VECTOR_SAMPLES,)
     )
     lab.holds(
-        "beta samples keep to both ends",
+        "Beta samples are finite and equally often near 0 and 1",
         bool(thin.isfinite().all())
         and abs(float((thin > 0.5).double().mean()) - 0.5) < SIGMAS * 0.5 / math.sqrt(VECTOR_SAMPLES),
     )
@@ -292,18 +293,18 @@ def sample_gradients(lab: Lab) -> None:
         drawn.sum().backward()
         standard = (drawn - tensors["loc"]) / tensors["scale"]
         lab.holds(
-            f"the gradient of {name} by its place is one",
+            f"the gradient of {name} by loc is one",
             torch.allclose(tensors["loc"].grad, torch.ones_like(standard)),  # type: ignore[arg-type]
         )
         lab.holds(
-            "that by its scale is the standard sample",
+            "the gradient by scale is the standardized sample",
             torch.allclose(tensors["scale"].grad, standard.detach()),  # type: ignore[arg-type]
         )
     dist, tensors = make_distribution(lab, "Exponential", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     lab.holds(
-        "that of Exponential by its rate",
+        "the gradient of Exponential by rate is -sample / rate",
         torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),  # type: ignore[arg-type]
     )
     dist, tensors = make_distribution(lab, "Uniform", grad=True)
@@ -311,7 +312,7 @@ def sample_gradients(lab: Lab) -> None:
     drawn.sum().backward()
     share = ((drawn - tensors["low"]) / (tensors["high"] - tensors["low"])).detach()
     lab.holds(
-        "that of Uniform by its ends",
+        "the gradients of Uniform by low and high are correct",
         torch.allclose(tensors["high"].grad, share) and torch.allclose(tensors["low"].grad, 1 - share),  # type: ignore[arg-type]
     )
     for concentration in (0.1, 1.0, 10.0, 100.0):
@@ -336,8 +337,8 @@ def sample_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", must_detect=("value",))
 def enumerated_support(lab: Lab) -> None:
-    """``enumerate_support`` lists all possible values once. With ``expand`` it lists them for every element
-    of the batch. It raises an error if there are infinitely many values.
+    """``enumerate_support`` lists all possible values once. With ``expand`` the list is repeated for every
+    element of the batch. Infinitely many values are an error.
     """
     chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
     coin = D.Bernoulli(chances)
@@ -350,7 +351,7 @@ def enumerated_support(lab: Lab) -> None:
     lab.expect("categories", kinds.enumerate_support(expand=False), [[0], [1]])
     lab.same("their dtype", [kinds.enumerate_support().dtype, kinds.sample().dtype])
     categories = D.OneHotCategorical(lab.put([0.1, 0.2, 0.7]))
-    lab.expect("one of three", categories.enumerate_support(), torch.eye(3))
+    lab.expect("support of OneHotCategorical", categories.enumerate_support(), torch.eye(3))
     total = coin.log_prob(coin.enumerate_support()).exp().sum(0)
     lab.expect("chances sum up", total, torch.ones(2, 2), roundings=8)
     with lab.parity("No page says that enumerate_support raises an error for infinitely many values"):
@@ -368,11 +369,11 @@ def enumerated_support(lab: Lab) -> None:
     entropy = D.Categorical(
         logits=lab.put([[0.0, 0.0, -math.inf], [0.0, 0.0, 0.0]], dtype=torch.float64)
     ).entropy()
-    with lab.parity("The page asks for logits that are real numbers; minus infinity is not"):
+    with lab.parity("The page requires logits that are real numbers, which excludes minus infinity"):
         lab.expect("entropy with the impossible", entropy, [math.log(2), math.log(3)], roundings=64)
     with lab.parity("No page says that the mean of a Categorical is NaN"):
         lab.holds(
-            "a mean of categories is undefined",
+            "mean and variance of Categorical are NaN",
             bool(kinds.mean.isnan().all() and kinds.variance.isnan().all()),
         )
     certain = D.Categorical(lab.put([[1.0, 0.0], [0.0, 1.0]]))

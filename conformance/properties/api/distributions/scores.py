@@ -260,7 +260,7 @@ def log_densities(lab: Lab) -> None:
         )
         lab.same(f"facts of {name}", [dist.batch_shape, dist.event_shape, dist.has_rsample])
         with lab.parity("No page says how a distribution is printed"):
-            lab.holds(f"{name} prints its name", repr(dist).startswith(name))
+            lab.holds(f"the repr of {name} starts with its name", repr(dist).startswith(name))
     for name in ("Bernoulli", "Geometric", "Binomial", "NegativeBinomial", "ContinuousBernoulli"):
         _, tensors = make_distribution(lab, name)
         points = lab.put([float(x) for x in SCALAR_DISTRIBUTIONS[name][2]], dtype=torch.float64)
@@ -284,7 +284,9 @@ def moments(lab: Lab) -> None:
             with (
                 contextlib.nullcontext()
                 if defined
-                else lab.parity("No page says what an undefined moment or one of several modes is")
+                else lab.parity(
+                    "No page says which value an undefined moment has, or which of several modes is returned"
+                )
             ):
                 moment = none_if_not_implemented(lambda: getattr(dist, moment_name))
                 lab.close(f"{moment_name} of {name}", moment, roundings=4096)
@@ -301,11 +303,11 @@ def moments(lab: Lab) -> None:
     lab.expect("entropy of coins", entropy, [0.0, math.log(2), 0.0], roundings=8192)
     wide = D.Cauchy(lab.put(0.0), lab.put(1.0))
     with lab.parity("The mean of a Cauchy distribution is undefined, and no page says that it is NaN"):
-        lab.holds("a Cauchy mean is undefined", bool(wide.mean.isnan()))
+        lab.holds("the mean of Cauchy is NaN", bool(wide.mean.isnan()))
     with lab.parity(
         "The variance of a Cauchy distribution is undefined, and no page says that it is infinite"
     ):
-        lab.holds("its variance infinite", bool(wide.variance.isinf()))
+        lab.holds("the variance of Cauchy is infinite", bool(wide.variance.isinf()))
     heavy = D.StudentT(lab.put([1.0, 2.0]))
     with lab.parity("No page says whether undefined moments are NaN"):
         lab.same(
@@ -332,7 +334,7 @@ def moments(lab: Lab) -> None:
     "distributions",
     must_detect=("value",),
     capabilities=("autograd",),
-    ground="The page differentiates log_prob; the gradients follow from the densities' definitions",
+    ground="The page's example differentiates log_prob; the gradients follow from the densities' definitions",
 )
 def density_gradients(lab: Lab) -> None:
     """Gradients of ``log_prob`` with respect to parameters and values equal the CPU's gradients."""
@@ -346,7 +348,7 @@ def density_gradients(lab: Lab) -> None:
             if tensor.requires_grad:
                 lab.close(f"gradient of {name} by {parameter}", tensor.grad, roundings=1 << 14)
         if points.requires_grad:
-            lab.close(f"gradient of {name} by its value", points.grad, roundings=1 << 14)
+            lab.close(f"gradient of {name} by the value", points.grad, roundings=1 << 14)
 
 
 @behaviour("distributions", must_detect=("value",), capabilities=("autograd",))
@@ -362,21 +364,24 @@ def distribution_functions(lab: Lab) -> None:
         if probabilities is None:
             continue
         lab.close(f"cdf of {name}", probabilities.detach(), roundings=4096)
-        lab.holds(f"cdf of {name} is a share", bool(((probabilities >= 0) & (probabilities <= 1)).all()))
+        lab.holds(
+            f"cdf of {name} is between 0 and 1", bool(((probabilities >= 0) & (probabilities <= 1)).all())
+        )
         (slope,) = torch.autograd.grad(probabilities.sum(), points)
         density = dist.log_prob(points.detach()).exp()
         lab.holds(
-            f"the slope of the cdf of {name} is its density",
+            f"the derivative of the cdf of {name} is its density",
             torch.allclose(slope, density, rtol=1e-6, atol=1e-9),
         )
         back = none_if_not_implemented(lambda: dist.icdf(probabilities.detach()))
         if back is not None:
             lab.holds(
-                f"icdf of {name} undoes its cdf", torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8)
+                f"icdf of {name} is the inverse of its cdf",
+                torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8),
             )
     normal = D.Normal(lab.put(0.0, dtype=torch.float64), lab.put(1.0, dtype=torch.float64))
     lab.expect(
-        "the median of normal numbers",
+        "one plus the absolute median of Normal",
         normal.icdf(lab.put(0.5, dtype=torch.float64)).abs() + 1,
         1.0,
         roundings=8,
@@ -434,7 +439,7 @@ def extreme_scores(lab: Lab) -> None:
     lab.expect("an underflow", log_prob_with_observed_gradients(D.Bernoulli, [0.0], logits=[-limit]), [0.0])
     lab.expect("an overflow", log_prob_with_observed_gradients(D.Bernoulli, [1.0], logits=[limit]), [0.0])
     lab.expect(
-        "one of two",
+        "OneHotCategorical with probability one",
         log_prob_with_observed_gradients(D.OneHotCategorical, [0.0, 1.0], probs=[0.0, 1.0]).exp(),
         1.0,
         roundings=8,
@@ -482,7 +487,7 @@ def extreme_scores(lab: Lab) -> None:
         )
     zero = lab.put(0.0, dtype=lab.dtype)
     with lab.documented():
-        # The densities are compared, because a rounded logarithm of one need not be exactly zero.
+        # The densities are compared, because the computed logarithm of 1 need not be exactly zero.
         lab.expect(
             "gamma at zero",
             D.Gamma(lab.put([0.5, 1.0, 2.0], dtype=lab.dtype), 1, validate_args=False).log_prob(zero).exp(),

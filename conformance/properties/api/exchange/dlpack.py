@@ -66,10 +66,10 @@ def dlpack_round_trip(lab: Lab) -> None:
             lab.same(f"{name} by {way}", result, strides=True) if part.numel() > 1 else lab.same(
                 f"{name} by {way}", result
             )
-            lab.holds(f"{name} by {way} keeps its address", result.data_ptr() == part.data_ptr())
+            lab.holds(f"{name} by {way} has the same address", result.data_ptr() == part.data_ptr())
     shared = untyped.from_dlpack(base)
     shared[0].zero_()
-    lab.same("after a write through the other", base)
+    lab.same("the tensor after a write into the imported tensor", base)
     lab.same("nothing", untyped.from_dlpack(base[:0]).shape)
     lab.same("its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)])
 
@@ -79,15 +79,15 @@ def dlpack_round_trip(lab: Lab) -> None:
     capabilities=("dlpack", "sparse"),
     must_detect=("error", "message"),
     page="https://data-apis.org/array-api/latest/API_specification/generated/array_api.array.__dlpack__.html",
-    ground="The standard asks for BufferError if data cannot be exported",
+    ground="The standard requires BufferError if data cannot be exported",
 )
 def dlpack_refusals(lab: Lab) -> None:
     """DLPack export raises an error for a tensor that requires grad, is conjugate, is quantized or is sparse.
-    It also raises an error for a wrong device, and on the CPU for a stream.
+    A wrong device is an error too, and so is a stream for a CPU tensor.
     """
-    lab.holds("plain tensors can be described", lab.integers(3).__dlpack__() is not None)
+    lab.holds("an ordinary tensor can be exported", lab.integers(3).__dlpack__() is not None)
     graded = torch.ones(3, device=lab.device, requires_grad=True)
-    with lab.parity("No page says that a tensor which requires grad cannot be exported"):
+    with lab.parity("No page says that a tensor that requires grad cannot be exported"):
         lab.raises("gradients", graded.__dlpack__, BufferError, match="require gradient")
     turned = torch.tensor([1 + 1j], device=_device_if_capable(lab, "conj_neg_views")).conj()
     lab.raises("a conjugate", turned.__dlpack__, BufferError, match="conjugate bit", type_is_documented=True)
@@ -103,14 +103,14 @@ def dlpack_refusals(lab: Lab) -> None:
     with lab.parity("The standard leaves stream objects open to agreements between libraries"):
         lab.raises("an object as a stream", lambda: ones.__dlpack__(stream=object()), TypeError)
     lab.raises(
-        "a stream of the host",
+        "a stream for a CPU tensor",
         lambda: torch.ones(3).__dlpack__(stream=0),
         AssertionError,
         match="stream should be None",
     )
     lab.raises("a number", lambda: untyped.from_dlpack(3), Exception)
     lab.raises(
-        "a device of no kind",
+        "a device type that does not exist",
         lambda: ones.__dlpack__(max_version=(1, 0), dl_device=(4711, 0)),  # type: ignore[arg-type]
         BufferError,
         match="(?i)unsupported device_type",
@@ -139,18 +139,24 @@ def dlpack_refusals(lab: Lab) -> None:
     ),
 )
 def dlpack_copies(lab: Lab) -> None:
-    """``from_dlpack`` shares memory unless ``copy=True``. If ``device=`` names a different device, it copies
-    if necessary. ``copy=False`` is then refused, unless the memory can be shared.
+    """``from_dlpack`` shares memory unless ``copy=True``. If ``device=`` is a different device that cannot
+    share the memory, ``from_dlpack`` copies the data, and refuses ``copy=False``.
     """
     base = torch.arange(5.0, device=lab.device)
-    lab.holds("it can be described", base.__dlpack__() is not None)
-    lab.holds("no choice shares", untyped.from_dlpack(base).data_ptr() == base.data_ptr())
-    lab.holds("copy=False shares", untyped.from_dlpack(base, copy=False).data_ptr() == base.data_ptr())
+    lab.holds("the tensor can be exported", base.__dlpack__() is not None)
     lab.holds(
-        "its own device shares", untyped.from_dlpack(base, device=base.device).data_ptr() == base.data_ptr()
+        "from_dlpack without copy= shares memory", untyped.from_dlpack(base).data_ptr() == base.data_ptr()
+    )
+    lab.holds(
+        "from_dlpack with copy=False shares memory",
+        untyped.from_dlpack(base, copy=False).data_ptr() == base.data_ptr(),
+    )
+    lab.holds(
+        "from_dlpack with the tensor's own device shares memory",
+        untyped.from_dlpack(base, device=base.device).data_ptr() == base.data_ptr(),
     )
     copied = untyped.from_dlpack(base, copy=True)
-    lab.holds("copy=True does not", copied.data_ptr() != base.data_ptr())
+    lab.holds("copy=True does not share memory", copied.data_ptr() != base.data_ptr())
     copied.add_(1)
     lab.expect("the source after a write to the copy", base + 0, [0.0, 1.0, 2.0, 3.0, 4.0])
     lab.expect("the copy", copied, [1.0, 2.0, 3.0, 4.0, 5.0])
@@ -162,31 +168,35 @@ def dlpack_copies(lab: Lab) -> None:
     }
     for version, name in versions.items():
         capsule = base.__dlpack__(max_version=version) if version else base.__dlpack__()
-        with lab.parity("The standard allows a capsule of another version than max_version"):
+        with lab.parity("The standard allows a capsule whose version differs from max_version"):
             lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
-        lab.same(f"its tensor of {version}", untyped.from_dlpack(capsule))
+        lab.same(f"the tensor of the capsule of {version}", untyped.from_dlpack(capsule))
         with lab.parity("The page of to_dlpack calls a second use of a capsule undefined"):
-            lab.raises(f"the capsule of {version} again", lambda: untyped.from_dlpack(capsule))
+            lab.raises(f"a second use of the capsule of {version}", lambda: untyped.from_dlpack(capsule))
     host = torch.arange(3.0)
-    with lab.parity("The page of torch.tensor does not name objects with __dlpack__"):
-        lab.same("a tensor of something wrapped", torch.tensor(DLPackOnly(host), device=lab.device))
-    with lab.parity("The page of asarray names DLPack capsules, not objects with __dlpack__"):
-        lab.same("asarray of something wrapped", torch.asarray(DLPackOnly(base)))
+    with lab.parity("The page of torch.tensor does not mention objects with __dlpack__"):
+        lab.same(
+            "torch.tensor of an object with __dlpack__", torch.tensor(DLPackOnly(host), device=lab.device)
+        )
+    with lab.parity("The page of asarray mentions DLPack capsules, but not objects with __dlpack__"):
+        lab.same("asarray of an object with __dlpack__", torch.asarray(DLPackOnly(base)))
         lab.holds(
-            "asarray shares with something wrapped",
+            "asarray shares memory with an object with __dlpack__",
             torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr(),
         )
     # In torch 2.13, ``asarray`` with ``copy=True`` copies a DLPack capsule, but not an object with
     # ``__dlpack__``.
     apart = torch.asarray(base.__dlpack__(), copy=True)
-    lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
+    lab.holds(
+        "asarray of a capsule with copy=True does not share memory", apart.data_ptr() != base.data_ptr()
+    )
     lab.expect("to the host", untyped.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
     try:
         lent = untyped.from_dlpack(base, device="cpu", copy=False)
     except (ValueError, BufferError, RuntimeError):
         honest = lab.device.type != "cpu"
     else:
-        # A device with unified memory can lend its memory to the host.
+        # The import succeeds on a device that shares its memory with the host.
         base.add_(1)
         honest = torch.equal(lent, base.cpu())
-    lab.holds("to the host without a copy is refused, or shares", honest)
+    lab.holds("copy=False to the host is refused or shares memory", honest)

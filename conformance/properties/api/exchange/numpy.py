@@ -44,9 +44,9 @@ def arrays_through_the_host(lab: Lab) -> None:
     host = base.cpu()
     shared = host.numpy()
     host.zero_()
-    lab.expect("the array after a write to its tensor", bool((shared == 0).all()), True)
+    lab.expect("the array after a write to the tensor", bool((shared == 0).all()), True)
     shared[0, 0] = 1
-    lab.expect("the tensor after a write to its array", host[0, 0].item() == 1, True)
+    lab.expect("the tensor after a write to the array", host[0, 0].item() == 1, True)
 
 
 @behaviour(
@@ -69,18 +69,23 @@ def device_arrays_refused(lab: Lab) -> None:
     lab.raises("numpy() of a tensor that requires gradients", graded.numpy, *kinds, match="(?i)detach|cpu")
     lab.raises("numpy() of a conjugate", turned.numpy, *kinds, match="(?i)resolve_conj|cpu")
     lab.raises("numpy() of a sparse tensor", sparse.numpy, *kinds, match="(?i)use tensor")
-    lab.raises("numpy(force=True) of one", lambda: sparse.numpy(force=True), *kinds, match="(?i)use tensor")
+    lab.raises(
+        "numpy(force=True) of a sparse tensor",
+        lambda: sparse.numpy(force=True),
+        *kinds,
+        match="(?i)use tensor",
+    )
     lab.expect("force=True", base.numpy(force=True).tolist(), [0.0, 1.0, 2.0, 3.0])
     lab.expect("force=True with gradients", graded.numpy(force=True).tolist(), [1.0, 1.0])
     lab.expect("force=True of a conjugate", turned.numpy(force=True).tolist(), [1 - 2j, -3j])
     is_cpu = lab.device.type == "cpu"
     text = None if is_cpu else _text_of_error(base.numpy)
-    lab.holds("numpy() of a device's tensor is refused", is_cpu or text is not None)
+    lab.holds("numpy() of a device tensor raises an error", is_cpu or text is not None)
     with lab.parity("No page gives the text of the error"):
-        lab.holds("its text names the CPU", is_cpu or "cpu" in (text or "").lower())
-    with lab.parity("No page says what numpy.asarray does with a tensor of a device"):
+        lab.holds("the error of numpy() mentions the CPU", is_cpu or "cpu" in (text or "").lower())
+    with lab.parity("No page says what numpy.asarray does with a device tensor"):
         text = None if is_cpu else _text_of_error(lambda: numpy.asarray(base))
-        lab.holds("numpy.asarray is refused too", is_cpu or "cpu" in (text or "").lower())
+        lab.holds("the error of numpy.asarray mentions the CPU", is_cpu or "cpu" in (text or "").lower())
     narrow = torch.ones(1, dtype=torch.bfloat16, device=lab.device)
     lab.raises(
         "numpy(force=True) of bfloat16",
@@ -91,7 +96,7 @@ def device_arrays_refused(lab: Lab) -> None:
 
 
 def _text_of_error(call: Callable[[], Any]) -> str | None:
-    """Return the text of the error that a call raises, or None if it returns."""
+    """Return the text of the error that a call raises, or None if the call raises no error."""
     try:
         call()
     except Exception as error:
@@ -106,7 +111,7 @@ def _text_of_error(call: Callable[[], Any]) -> str | None:
     page="generated/torch.from_numpy.html",
 )
 def arrays_of_all_kinds(lab: Lab) -> None:
-    """``from_numpy`` and ``as_tensor`` accept arrays of every numeric dtype with positive strides. They raise
+    """``from_numpy`` and ``as_tensor`` accept arrays of every numeric dtype with positive strides. Both raise
     errors for strings, for negative strides, and for strides that are not multiples of the element size.
     """
     for kind in (
@@ -136,7 +141,7 @@ def arrays_of_all_kinds(lab: Lab) -> None:
     lab.same("no rows", torch.from_numpy(numpy.zeros((0, 2))).to(lab.device))
     lab.same("no columns", torch.from_numpy(numpy.zeros((2, 0))).to(lab.device))
     odd = numpy.lib.stride_tricks.as_strided(numpy.zeros(3), shape=(3,), strides=(3,))
-    with lab.parity("No page says that strides which split elements are refused"):
+    with lab.parity("No page says that strides that split elements are refused"):
         lab.raises(
             "strides that split elements",
             lambda: torch.from_numpy(odd),
@@ -149,9 +154,9 @@ def arrays_of_all_kinds(lab: Lab) -> None:
             "negative strides", lambda: torch.from_numpy(numpy.arange(3)[::-1]), ValueError, match="negative"
         )
     lab.raises("a list", lambda: torch.from_numpy([1, 2]), TypeError)
-    with lab.parity("No page says that another byte order is refused"):
+    with lab.parity("No page says that a non-native byte order is refused"):
         lab.raises(
-            "the other byte order",
+            "an array of a non-native byte order",
             lambda: torch.from_numpy(numpy.arange(3).astype(">i4")),
             ValueError,
             match="byte order",
@@ -170,7 +175,7 @@ def arrays_of_all_kinds(lab: Lab) -> None:
             match="expected sequence of length",
         )
         lab.raises(
-            "an array beside a number",
+            "an array and a number in one list",
             lambda: torch.tensor([[numpy.zeros(3), 1.0]], device=lab.device),
             TypeError,
             match="not a sequence",
@@ -182,7 +187,7 @@ def arrays_of_all_kinds(lab: Lab) -> None:
     must_detect=("value",),
     page="tensors.html",
     basis="parity",
-    ground="No page says that NumPy scalars are accepted wherever Python numbers are",
+    ground="No page says that NumPy scalars are accepted wherever Python numbers are accepted",
 )
 def numpy_scalars(lab: Lab) -> None:
     """NumPy scalars work like Python numbers: in arithmetic and comparisons, and as sizes, dimensions and
@@ -209,7 +214,7 @@ def numpy_scalars(lab: Lab) -> None:
     lab.same("an index array", base[numpy.array([1, 0, 1])])
     with lab.documented():
         lab.same(
-            "written through an index array",
+            "index_put_ with an array as index",
             base.clone().index_put_((torch.as_tensor(numpy.array([1])).to(lab.device),), base[:1]),
         )
     with lab.documented():
@@ -231,9 +236,7 @@ def arrays_warn(lab: Lab) -> None:
     """Converting a list of arrays, or a read-only array, to a tensor warns and succeeds."""
     fixed = numpy.arange(3.0)
     fixed.flags.writeable = False
-    shared = lab.warns(
-        "an array that cannot be written", lambda: torch.from_numpy(fixed), match="(?i)not writ[e]?able"
-    )
+    shared = lab.warns("a read-only array", lambda: torch.from_numpy(fixed), match="(?i)not writ[e]?able")
     with lab.documented():
         lab.same("its values", shared.to(lab.device) + 0)
         lab.same("as_tensor of a copy", torch.tensor(fixed, device=lab.device))
@@ -255,8 +258,8 @@ def arrays_warn(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.asarray.html",
     ground=(
-        "tensor.numpy, asarray and frombuffer share memory; calls of NumPy functions on tensors are on no "
-        "page"
+        "tensor.numpy, asarray and frombuffer share memory; no page describes calls of NumPy functions on "
+        "tensors"
     ),
 )
 def numpy_functions_on_host(lab: Lab) -> None:
@@ -273,7 +276,7 @@ def numpy_functions_on_host(lab: Lab) -> None:
     with lab.parity("No page says that a tensor can be compared with an array"):
         lab.expect("equal to an array", (host == numpy.array([1.0, -4.0, 9.0])).all().item(), True)
     lab.expect(
-        "the sum of both",
+        "the difference of a NumPy sum and a tensor",
         (torch.as_tensor(numpy.add(host.numpy(), 1.0)).to(lab.device) - base).tolist(),
         [1.0, 1.0, 1.0],
     )
@@ -283,8 +286,8 @@ def numpy_functions_on_host(lab: Lab) -> None:
         grown = True
     except RuntimeError:
         grown = False
-    with lab.parity("No page says that memory lent to an array is not moved"):
-        lab.holds("memory lent to an array is not moved", not grown or resized.shape == (3,))
+    with lab.parity("No page says that memory that an array shares is not reallocated"):
+        lab.holds("memory that an array shares is not reallocated", not grown or resized.shape == (3,))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lab.same(
@@ -300,21 +303,21 @@ def numpy_functions_on_host(lab: Lab) -> None:
     lab.expect("asarray shares a buffer of the host", shared[0].item() == 9, True)
     copied = torch.asarray(buffer, dtype=torch.uint8, copy=True)
     buffer[0] = 7
-    lab.expect("with copy=True it does not", copied[0].item() == 9, True)
+    lab.expect("asarray with copy=True does not share the buffer", copied[0].item() == 9, True)
     lab.same(
         "asarray of a buffer to the device", torch.asarray(buffer, dtype=torch.uint8, device=lab.device) + 0
     )
     lab.raises(
         "a buffer of the wrong size", lambda: torch.frombuffer(bytearray(3), dtype=torch.int16), ValueError
     )
-    with lab.parity("The page's conditions hold for an empty rest of a buffer"):
+    with lab.parity("The page's conditions also hold if no bytes follow the offset"):
         lab.raises(
             "a buffer beyond its end",
             lambda: torch.frombuffer(bytearray(4), dtype=torch.uint8, offset=4),
             ValueError,
         )
     lab.same(
-        "mean of halves and nothing",
+        "true_divide of float16 and an empty tensor",
         torch.true_divide(
             torch.ones((), dtype=torch.float16, device=lab.device),
             torch.as_tensor(numpy.zeros(0), dtype=torch.float16, device=lab.device),

@@ -68,18 +68,18 @@ def exported_programs_run(lab: Lab) -> None:
     lab.same("the result", program.module()(x, scale))
     second_module = program.module()
     second = lab.integers(5, 3)
-    lab.same("of other inputs", second_module(second, scale))
-    lab.same("and once more", second_module(second, scale))
+    lab.same("the result for inputs that were not exported", second_module(second, scale))
+    lab.same("the result of a second call", second_module(second, scale))
     lab.same("the buffer was written", dict(second_module.named_buffers())["calls"])
     with lab.parity("No page says that running a module leaves the program's own state unchanged"):
-        lab.same("the program's own state is as it was exported", program.state_dict["calls"])
-    lab.same("the names of its state", sorted(program.state_dict))
+        lab.same("the state of the program after the calls", program.state_dict["calls"])
+    lab.same("the names of the program's state", sorted(program.state_dict))
     lab.same("parameters", {name: value.detach() for name, value in program.named_parameters()})
     lab.holds("every value is on the device", device_types_in(program.graph) == [lab.device.type])
     module_results = {key: value.detach() for key, value in model(second, scale).items()}
     program_results = {key: value.detach() for key, value in program.module()(second, scale).items()}
     lab.holds(
-        "it equals the module",
+        "the program and the module give the same results",
         all(torch.equal(program_results[key], module_results[key]) for key in module_results),
     )
 
@@ -107,7 +107,7 @@ def exported_sizes(lab: Lab) -> None:
 @behaviour(
     "export",
     page="user_guide/torch_compiler/export/api_reference.html",
-    ground="The page says that load returns the saved program; it does not name device, state or sizes",
+    ground="The page says that load returns the saved program; it does not mention device, state or sizes",
 )
 def exported_programs_are_saved(lab: Lab) -> None:
     """A program that is saved and loaded keeps its device, its state and its dynamic shapes."""
@@ -120,7 +120,10 @@ def exported_programs_are_saved(lab: Lab) -> None:
     lab.same("the result", loaded.module()(x, scale))
     lab.same("of another size", loaded.module()(lab.integers(9, 3), scale))
     lab.same("state", dict(loaded.state_dict))
-    lab.holds("its values are on the device", device_types_in(loaded.graph) == [lab.device.type])
+    lab.holds(
+        "the values of the loaded program are on the device",
+        device_types_in(loaded.graph) == [lab.device.type],
+    )
 
 
 @behaviour("export")
@@ -130,6 +133,6 @@ def exported_programs_decompose(lab: Lab) -> None:
     program = export(model, (x, scale)).run_decompositions()
     lab.same("the result", program.module()(x, scale))
     calls = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
-    with lab.parity("The page names the set of core operators, not those that a module becomes"):
-        lab.same("its operators", sorted(calls))
-    lab.holds("no composite is left", not any(".linear." in call for call in calls))
+    with lab.parity("The page names the set of core operators, but not the operators of a decomposed module"):
+        lab.same("operators of the decomposed program", sorted(calls))
+    lab.holds("no linear operator remains", not any(".linear." in call for call in calls))

@@ -130,7 +130,7 @@ def _check_predictions(
             continue
         with torch_testing_internals.quiet():
             agrees = not lab.on_target or _prediction_agrees(lab, call, make_mode, run)
-        lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
+        lab.holds(f"{call.name} {name} has the predicted metadata", agrees)
 
 
 def _strided_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:

@@ -60,9 +60,9 @@ def fake_results(lab: Lab) -> None:
         lab.same(f"fake {name}", _metadata_of(fake, lab))
         with lab.parity("The page says that strides vary with the device"):
             lab.same(f"strides of fake {name}", lab.strides(fake))
-        lab.holds(f"{name} has the real shape", fake.shape == real.shape)
-        lab.holds(f"{name} has the real dtype", fake.dtype == real.dtype)
-        lab.holds(f"{name} has the real device", fake.device == real.device)
+        lab.holds(f"{name} has the shape of the real result", fake.shape == real.shape)
+        lab.holds(f"{name} has the dtype of the real result", fake.dtype == real.dtype)
+        lab.holds(f"{name} has the device of the real result", fake.device == real.device)
 
 
 @behaviour("fake", level="core", must_detect=())
@@ -100,9 +100,9 @@ def fake_devices(lab: Lab) -> None:
         else:
             refused, out = True, True
         lab.same("a sum of two devices is refused", refused)
-        lab.same("so is out= of another device", out)
-        with lab.parity("No page says that meta tensors stay meta inside FakeTensorMode"):
-            lab.same("meta is left as it is", torch.empty(2, device="meta").device.type)
+        lab.same("out= on a different device is refused", out)
+        with lab.parity("No page says that meta tensors remain meta tensors inside FakeTensorMode"):
+            lab.same("a meta tensor remains a meta tensor", torch.empty(2, device="meta").device.type)
 
 
 def _raises_error(call: Any) -> bool:
@@ -131,7 +131,12 @@ def fake_values_are_refused(lab: Lab) -> None:
         constant.add_(1)
         lab.same("a changed constant", constant.item())
         constant.add_(torch.empty(()))
-        lab.raises("after an unknown was added", constant.item, DataDependentOutputException, RuntimeError)
+        lab.raises(
+            "a constant after an unknown value was added",
+            constant.item,
+            DataDependentOutputException,
+            RuntimeError,
+        )
     second_mode = FakeTensorMode()
     foreign = second_mode.from_tensor(lab.integers(3))
     with FakeTensorMode() as mode, lab.parity("No page says that fake tensors of two modes cannot be mixed"):
@@ -157,11 +162,11 @@ def fake_copies(lab: Lab) -> None:
     leaf = lab.integers(2, requires_grad=True)
     mode = FakeTensorMode()
     fake_base, second_fake, part = mode.from_tensor(base), mode.from_tensor(base), mode.from_tensor(view)
-    lab.holds("it is the same fake", fake_base is second_fake)
+    lab.holds("one real tensor gives the same fake tensor", fake_base is second_fake)
     lab.same("of views", [_metadata_of(part, lab), lab.strides(part)])
     lab.holds("views share a storage", fake_base.untyped_storage()._cdata == part.untyped_storage()._cdata)
     lab.holds(
-        "apart from others",
+        "fake tensors of different tensors share no storage",
         mode.from_tensor(base.clone()).untyped_storage()._cdata != fake_base.untyped_storage()._cdata,
     )
     fake = mode.from_tensor(leaf)
@@ -182,17 +187,20 @@ def fake_copies(lab: Lab) -> None:
         lab.same("its gradients", [_metadata_of(p.grad, lab) for p in model.parameters()])
         recurrent = torch.nn.LSTM(4, 2, device=lab.device)
         lab.same("a recurrent module", _metadata_of(recurrent(fake_base[None])[0], lab))
-    lab.raises("an empty storage has no pointer to data", lambda: fake_base.cpu().numpy(), Exception)
+    lab.raises("numpy() of a fake tensor", lambda: fake_base.cpu().numpy(), Exception)
 
 
 @behaviour("fake", level="core", must_detect=("value", "error"), page="meta.html")
 def meta_tensors(lab: Lab) -> None:
     """Operators on meta tensors compute only metadata such as shapes. Meta tensors hold no data, and cannot
-    be converted to tensors of another device. ``zeros_like`` and ``to_empty`` make new tensors there.
+    be moved to another device. ``zeros_like`` and ``to_empty`` create new tensors on that device.
     """
     x = torch.empty(2, 3, device="meta")
     real = lab.integers(2, 3)
-    lab.same("of a real one", [real.to("meta").shape, real.to("meta").dtype, lab.strides(real.to("meta"))])
+    lab.same(
+        "metadata of a real tensor moved to meta",
+        [real.to("meta").shape, real.to("meta").dtype, lab.strides(real.to("meta"))],
+    )
     lab.same("computed", [(x @ x.t()).shape, x.sum(0).shape, x.double().dtype, torch.cat((x, x)).shape])
     lab.same("huge", torch.empty(2**40, device="meta").add(1).shape)
     lab.raises(
@@ -206,7 +214,7 @@ def meta_tensors(lab: Lab) -> None:
     lab.raises("a number", lambda: x[0, 0].item(), RuntimeError, NotImplementedError)
     lab.raises("to the host", lambda: x.cpu(), NotImplementedError, type_is_documented=True)
     like = torch.zeros_like(x, device=lab.device)
-    lab.same("like it on the device", like)
+    lab.same("zeros_like of a meta tensor on the device", like)
     module = torch.nn.Linear(3, 2, device="meta")
     lab.same("a module on meta", [p.device.type for p in module.parameters()])
     moved = module.to_empty(device=lab.device)
@@ -215,9 +223,9 @@ def meta_tensors(lab: Lab) -> None:
             parameter.fill_(1.0)
     lab.same("to_empty", moved(real).detach())
     filled = x.fill_(1.0)
-    lab.holds("fill_ returns its tensor", filled is x)
-    with lab.parity("torch.ops.aten.fill is on no page"):
-        lab.holds("fill returns another", torch.ops.aten.fill(x, 1.0) is not x)
+    lab.holds("fill_ returns its argument", filled is x)
+    with lab.parity("No page describes torch.ops.aten.fill"):
+        lab.holds("fill returns a new tensor", torch.ops.aten.fill(x, 1.0) is not x)
     with torch.device("meta"):
         lab.same("in a context", torch.empty(3).device.type)
-    lab.same("compared with a real one", real.shape == x.shape)
+    lab.same("equal shapes of a meta and a real tensor", real.shape == x.shape)

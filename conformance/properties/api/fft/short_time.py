@@ -118,7 +118,7 @@ def short_time_transforms(lab: Lab) -> None:
 )
 def short_time_transforms_and_back(lab: Lab) -> None:
     """``istft`` inverts ``stft`` for any size, hop, padding and normalisation, also for batches and complex
-    signals. ``istft`` is linear. Beyond the last frame its result is zero.
+    signals. ``istft`` is linear. Beyond the last frame, the result of ``istft`` is zero.
     """
     for shape, size, hop, mode, normalised in itertools.product(
         ((60,), (2, 47)), (12, 9), (3, 4), ("constant", "reflect", "circular"), (False, True)
@@ -179,7 +179,9 @@ def short_time_transforms_and_back(lab: Lab) -> None:
         match="(?i)shorter than the length",
     )
     lab.expect("zeros beyond the frames", back[18:], [0.0] * 7)
-    lab.expect("the signal before them", back[:18], to_wide_array(x)[:18], roundings=transform_roundings(64))
+    lab.expect(
+        "the signal within the frames", back[:18], to_wide_array(x)[:18], roundings=transform_roundings(64)
+    )
 
 
 @behaviour(
@@ -199,21 +201,25 @@ def short_time_transforms_refuse(lab: Lab) -> None:
     options: dict[str, Any] = {"return_complex": True}
     lab.raises("three dimensions", lambda: lab.integers(10, 4, 2).stft(1, 1, **options))
     with lab.parity("No page says that a size above the signal's length is refused"):
-        lab.raises("more points than there are", lambda: x.stft(11, 1, center=False, **options))
+        lab.raises(
+            "a transform size above the signal's length", lambda: x.stft(11, 1, center=False, **options)
+        )
     with lab.parity("No page says that a negative size is refused"):
         lab.raises("negative points", lambda: x.stft(-1, 1, **options))
-    with lab.parity("The page limits the window's length, not win_length without a window"):
+    with lab.parity("The page limits the window's length, and does not mention win_length without a window"):
         lab.raises("a window that is too long", lambda: x.stft(3, win_length=5, **options))
-    lab.raises("a window of another size", lambda: x.stft(5, 4, window=lab.integers(11), **options))
+    lab.raises(
+        "a window whose length is not win_length", lambda: x.stft(5, 4, window=lab.integers(11), **options)
+    )
     lab.raises("a window of two dimensions", lambda: x.stft(5, 4, window=lab.integers(1, 1), **options))
     z = lab.integers(20, dtype=torch.complex128)
     lab.raises(
-        "one side of a complex signal",
+        "a one-sided transform of a complex signal",
         lambda: z.stft(10, pad_mode="constant", onesided=True),
         match="(?i)complex",
     )
     lab.raises(
-        "one side with a complex window",
+        "a one-sided transform with a complex window",
         lambda: lab.integers(20).stft(10, window=z[:10], pad_mode="constant", onesided=True),
         match="(?i)complex",
     )
@@ -254,13 +260,13 @@ def short_time_transforms_refuse(lab: Lab) -> None:
     window = torch.ones(4, dtype=torch.float64)
     expect_error_for_two_devices(
         lab,
-        "stft with a window elsewhere",
+        "stft with a window on the CPU",
         lambda: x.stft(4, window=window, **options),
         match="(?i)same device",
     )
     expect_error_for_two_devices(
         lab,
-        "istft with a window elsewhere",
+        "istft with a window on the CPU",
         lambda: torch.istft(spectrum, 4, window=window),
         match="(?i)same device",
     )

@@ -200,9 +200,9 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
             ):
                 name = f"{function_name}2{dims_name} to {sizes} by {norm}"
                 if function_name in ("irfft", "hfft"):
-                    # The input is no half of a Hermitian signal. The result is therefore unspecified, and is
-                    # not compared with that of the CPU.
-                    lab.holds(f"{name} is that of {function_name}n", _is_same_transform(result, expected))
+                    # The input is not half of a Hermitian signal. The result is therefore unspecified, and is
+                    # not compared with the CPU's result.
+                    lab.holds(f"{name} agrees with {function_name}n", _is_same_transform(result, expected))
                 else:
                     lab.expect(name, result, to_wide_array(expected), roundings=transform_roundings(64))
     for function_name in ("fftn", "ifftn", "fft2", "ifft2"):
@@ -260,7 +260,7 @@ def transforms_and_back(lab: Lab) -> None:
         first, second = torch.fft.fft(x), torch.fft.fft(x.clone())
         with lab.consistent("two transforms of the same input must agree"):
             lab.holds(
-                f"a transform of {size} is repeatable",
+                f"two transforms of {size} agree",
                 _is_same_transform(first, second),
             )
         lab.expect(
@@ -281,7 +281,7 @@ def transforms_and_back(lab: Lab) -> None:
     dtypes=("any",),
     level="core",
     must_detect=("dtype", "error"),
-    ground="Examples show int64 input and complex64 results",
+    ground="The page's examples show int64 input and complex64 results",
 )
 def dtypes_of_transforms(lab: Lab) -> None:
     """Transforms of integers and booleans use the default dtype. ``fft`` of real input is complex, and
@@ -300,7 +300,7 @@ def dtypes_of_transforms(lab: Lab) -> None:
         x = lab.integers(8, low=0, high=2, dtype=dtype)
         real = torch.float64 if wide == torch.complex128 else torch.float32
         with (
-            lab.parity("The pages name neither bool nor small integers as input")
+            lab.parity("The pages mention neither bool nor small integers as input")
             if dtype in (torch.int8, torch.bool)
             else contextlib.nullcontext()
         ):
@@ -337,7 +337,7 @@ def transforms_refuse(lab: Lab) -> None:
     none = torch.empty(1, 0, dtype=lab.dtype, device=lab.device)
     for function_name in function_names:
         lab.raises(
-            f"{function_name} of nothing",
+            f"{function_name} of no elements",
             lambda: getattr(torch.fft, function_name)(none),
             match="(?i)invalid number of data points",
         )
@@ -352,35 +352,35 @@ def transforms_refuse(lab: Lab) -> None:
     for function_name in [name for name in function_names if name.endswith("n") or name.endswith("2")]:
         function = getattr(torch.fft, function_name)
         lab.raises(
-            f"{function_name} of the same dimension", lambda: function(x, dim=(0, 0)), match="(?i)unique"
+            f"{function_name} over a repeated dimension", lambda: function(x, dim=(0, 0)), match="(?i)unique"
         )
         lab.raises(
-            f"{function_name} of the same from both ends",
+            f"{function_name} over a dimension counted from both ends",
             lambda: function(x, dim=(2, -1)),
             match="(?i)unique",
         )
         lab.raises(
-            f"{function_name} to too few sizes",
+            f"{function_name} with too few sizes",
             lambda: function(x, s=(1,), dim=(0, 1)),
             match="(?i)same length",
         )
         lab.raises(
-            f"{function_name} of a dimension that does not exist", lambda: function(x, dim=(3,)), IndexError
+            f"{function_name} over a dimension that does not exist", lambda: function(x, dim=(3,)), IndexError
         )
         if function_name.endswith("n"):
             lab.raises(
-                f"{function_name} to too many sizes",
+                f"{function_name} with too many sizes",
                 lambda: function(x, s=(2, 2, 2, 2)),
                 match="(?i)dimensions",
             )
-    lab.raises("fft of a dimension that does not exist", lambda: torch.fft.fft(x, dim=3), IndexError)
+    lab.raises("fft over a dimension that does not exist", lambda: torch.fft.fft(x, dim=3), IndexError)
     lab.raises("fft by another norm", lambda: torch.fft.fft(x, norm="none"), match="(?i)norm")
     lab.raises("fft to no points", lambda: torch.fft.fft(x, 0), match="(?i)invalid number of data points")
 
 
 @behaviour("fft", dtypes=_REAL, level="core", must_detect=("value",), page="generated/torch.fft.fftfreq.html")
 def frequencies_and_shifts(lab: Lab) -> None:
-    """``fftfreq`` and ``rfftfreq`` return NumPy's frequencies. They warn if they resize ``out=``.
+    """``fftfreq`` and ``rfftfreq`` return NumPy's frequencies, and warn if they resize ``out=``.
     ``fftshift`` and ``ifftshift`` sort the frequencies and restore their order.
     """
     for count, spacing in itertools.product((1, 2, 7, 8, 19), (1.0, 0.5, 4.0)):

@@ -32,8 +32,8 @@ def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool
         return leaf
 
     def random_values_inside_domain(leaf: Any) -> Any:
-        """Return random values between 0.2 and 0.9 in place of a floating tensor. They are in the domain of
-        every operator.
+        """Return random values between 0.2 and 0.9 in place of a floating tensor. These values are in the
+        domain of every operator.
         """
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             return lab.floats(
@@ -74,7 +74,7 @@ def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool
     backward = outcome if outcome is True or not forward_mode else outcome_of_gradcheck(False)
     with lab.parity("The page lists only some list operators, and says that they support no forward mode"):
         lab.same(f"gradcheck of {name}", outcome)
-    lab.holds(f"gradients of {name} are those of its values", backward is not False)
+    lab.holds(f"gradients of {name} agree with finite differences", backward is not False)
 
 
 for _kind, _part in itertools.product(("", "-in-place"), range(4)):
@@ -91,7 +91,7 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
     )
     def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
         """For a fourth of the foreach operators in torch's operator database, ``gradcheck`` passes in
-        backward mode and, as on the CPU, in forward mode.
+        backward mode. In forward mode, ``gradcheck`` has the same outcome as on the CPU.
         """
         for info in torch_testing_internals.foreach_db()[part::4]:
             if not info.supports_autograd or lab.dtype not in torch_testing_internals.forward_dtypes(info):

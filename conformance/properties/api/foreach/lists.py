@@ -56,7 +56,7 @@ POINTWISE = ("addcmul", "addcdiv")
 #: The operators of ``UNARY`` that the page of torch does not list.
 _UNLISTED_UNARY = ("rsqrt", "sign", "tanh")
 _UNLISTED = "No page lists this list operator, and a device may refuse it"
-_AGREEMENT = "The result of a list operator must equal that of the single-tensor operator for each tensor"
+_AGREEMENT = "List operator and single-tensor operator must give the same result for each tensor"
 
 
 def tensors_of_several_shapes(
@@ -107,7 +107,7 @@ def compare_with_loop(
         lab.holds(f"{name} gives as many", len(result) == len(expected))
         for index, (value, expected_tensor) in enumerate(zip(result, expected, strict=False)):
             lab.holds(
-                f"{name} [{index}] has the dtype and shape of the loop's",
+                f"{name} [{index}] has the loop result's dtype and shape",
                 value.dtype == expected_tensor.dtype and value.shape == expected_tensor.shape,
             )
             if value.is_floating_point() or value.is_complex():
@@ -126,7 +126,7 @@ def compare_with_loop(
 )
 def one_list(lab: Lab) -> None:
     """Each foreach operator of one list returns the single-tensor operator's result for each tensor,
-    contiguous or not. Its in-place variant writes to each tensor and increases the tensor's version.
+    contiguous or not. The in-place variant writes to each tensor and increases the tensor's version.
     """
     for name, gaps in itertools.product(UNARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         high = 2 if name in ("acos", "asin") else 4
@@ -155,7 +155,7 @@ def one_list(lab: Lab) -> None:
             is_listed=name not in _UNLISTED_UNARY,
         ):
             lab.holds(
-                f"{case_name} in place raises the versions",
+                f"{case_name} in place increases the versions",
                 all(x._version > v for x, v in zip(copies, versions, strict=True) if x.numel()),
             )
     zeroed = tensors_of_several_shapes(lab)
@@ -169,11 +169,11 @@ def one_list(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     basis="consistency",
-    ground="The result of a list operator must equal that of the single-tensor operator for each tensor",
+    ground="List operator and single-tensor operator must give the same result for each tensor",
 )
 def two_lists(lab: Lab) -> None:
     """Each foreach operator of two lists, of a list and a number, or of a list and a list of numbers returns
-    the single-tensor operator's result for each pair. Its in-place variant writes to the first list.
+    the single-tensor operator's result for each pair. The in-place variant writes to the first list.
     """
     for name, gaps in itertools.product(BINARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         first, second = (
@@ -267,7 +267,7 @@ def two_lists(lab: Lab) -> None:
                 is_listed=False,
             )
     targets = tensors_of_several_shapes(lab)
-    with lab.parity("torch._foreach_copy_ is on no page"):
+    with lab.parity("No page describes torch._foreach_copy_"):
         torch._foreach_copy_(targets, second)
         lab.same("copy_", targets)
 
@@ -319,7 +319,7 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
     level="core",
     must_detect=("value",),
     basis="consistency",
-    ground="The result of a list operator must equal that of the single-tensor operator for each tensor",
+    ground="List operator and single-tensor operator must give the same result for each tensor",
 )
 def three_lists(lab: Lab) -> None:
     """``addcmul``, ``addcdiv`` and ``lerp`` of three lists return the single-tensor operator's result for

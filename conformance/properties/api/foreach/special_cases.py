@@ -32,7 +32,7 @@ from conformance.properties.api.foreach.lists import (
     level="core",
     must_detect=("value",),
     basis="consistency",
-    ground="The foreach norm or maximum and the single-tensor function on each tensor of the list",
+    ground="The foreach norm or maximum and the single-tensor function on each tensor must agree",
 )
 def norms_of_lists(lab: Lab) -> None:
     """``_foreach_norm`` and ``_foreach_max`` return the result for each tensor, for any number of tensors. If
@@ -52,7 +52,7 @@ def norms_of_lists(lab: Lab) -> None:
         tolerance = {"roundings": 64.0}
         result = torch._foreach_norm(long, order)[0]
         lab.expect(
-            f"norm {order} of a long one",
+            f"norm {order} of a long tensor",
             result,
             to_wide_array(torch.linalg.vector_norm(long[0], order)),
             **tolerance,
@@ -77,8 +77,8 @@ def norms_of_lists(lab: Lab) -> None:
 def _compare_special_values_with_loop(
     lab: Lab, name: str, result: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
 ) -> None:
-    """Check that a foreach call gives the special values that a loop of single calls gives. The comparison
-    with the CPU has basis parity.
+    """Check that a foreach call gives the special values of a loop of single calls. The comparison with the
+    CPU has basis parity.
     """
     same = len(result) == len(expected) and all(
         value.dtype == single.dtype
@@ -96,7 +96,7 @@ def _compare_special_values_with_loop(
     level="core",
     must_detect=("value",),
     basis="consistency",
-    ground="The foreach operator and the single-tensor operator on each tensor of the list",
+    ground="The foreach operator and the single-tensor operator on each tensor must agree",
 )
 def special_values_in_lists(lab: Lab) -> None:
     """foreach operators give the results of the single-tensor operators for infinities, NaN, empty tensors
@@ -146,7 +146,7 @@ def special_values_in_lists(lab: Lab) -> None:
         )
     tenth = torch._foreach_div([lab.put([0.1])], [10.0])[0]
     lab.expect(
-        "a quotient rounds as a quotient",
+        "_foreach_div rounds like a division",
         tenth,
         to_wide_array(torch.div(lab.put([0.1]), 10.0)),
         roundings=2.0,
@@ -172,19 +172,23 @@ def lists_that_do_not_fit(lab: Lab) -> None:
             lambda: function([], []),
             match="(?i)no tensor arguments|at least one tensor|must have at least one",
         )
-        lab.raises(f"{name} of one and two", lambda: function(pair[:1], pair), match="(?i)same number")
+        lab.raises(
+            f"{name} of lists with one and two tensors",
+            lambda: function(pair[:1], pair),
+            match="(?i)same number",
+        )
         with lab.consistent(
-            "The single-tensor operator refuses these two shapes, so the list operator must refuse them"
+            "The single-tensor operator refuses these two shapes, so the list operator must refuse them too"
         ):
             lab.raises(
-                f"{name} of other shapes",
+                f"{name} of tensors of different shapes",
                 lambda: function([lab.integers(3, 3)], [lab.integers(4, 4)]),
                 match="(?i)size|shape",
             )
         lab.raises(f"{name} of too few numbers", lambda: function(pair, [1.0]), match="(?i)same number")
     for name in ("add", "mul"):
         lab.raises(
-            f"{name} of a tensor of two",
+            f"{name} with a tensor of two elements",
             lambda: foreach_function(name)(pair, lab.integers(2)),
             match="(?i)0 dim|scalar tensor",
         )
@@ -207,7 +211,7 @@ def lists_that_do_not_fit(lab: Lab) -> None:
     level="training",
     must_detect=("value", "error"),
     basis="consistency",
-    ground="gradients through the foreach operator and through the single-tensor operator",
+    ground="gradients through the foreach operator and through the single-tensor operator must agree",
 )
 def gradients_of_lists(lab: Lab) -> None:
     """Each tensor of a list gets the gradient that the single-tensor operator gives. A leaf that requires
@@ -252,7 +256,7 @@ def gradients_of_lists(lab: Lab) -> None:
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
     with lab.documented():
-        lab.expect("who has a graph", [x.grad_fn is not None for x in copies], [True, False])
+        lab.expect("which results have a graph", [x.grad_fn is not None for x in copies], [True, False])
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
@@ -263,7 +267,7 @@ def gradients_of_lists(lab: Lab) -> None:
     result[0].grad_fn.metadata["token"] = token
     del token, result
     with lab.parity("No page says when a node of the graph is freed"):
-        lab.holds("the graph is gone with its result", lab.gone(watch))
+        lab.holds("the graph is freed with the result", lab.gone(watch))
 
 
 @behaviour(
@@ -272,7 +276,7 @@ def gradients_of_lists(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     basis="consistency",
-    ground="The foreach call and one call per tensor, each on the device of its own operands",
+    ground="The foreach call and one call per tensor, each on the device of its operands, must agree",
 )
 def lists_of_two_devices(lab: Lab) -> None:
     """A list may contain tensors of two devices, if the operands of each single operation are on one device.
@@ -305,4 +309,4 @@ def lists_of_two_devices(lab: Lab) -> None:
         torch._foreach_copy_(targets, [here, local])
         lab.same(f"copied to {dtype}", targets)
     scale = torch.tensor(2, dtype=lab.dtype)
-    lab.same("scaled by a number of the host", torch._foreach_mul([here, local], scale))
+    lab.same("a list times a host scalar", torch._foreach_mul([here, local], scale))

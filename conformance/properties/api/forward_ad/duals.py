@@ -40,9 +40,9 @@ def tangents(lab: Lab) -> None:
         unpacked_tensor = forward.unpack_dual(x * 2)
         with lab.parity("No page says that a missing tangent is None and not zeros within a level"):
             lab.holds("a plain tensor has no tangent", unpacked_tensor.tangent is None)
-        lab.holds("nor has what was detached", forward.unpack_dual(dual.detach()).tangent is None)
+        lab.holds("a detached dual tensor has no tangent", forward.unpack_dual(dual.detach()).tangent is None)
         escaped = dual * 3
-    lab.same("after its level a dual is plain", escaped)
+    lab.same("a dual tensor after the end of its level", escaped)
 
 
 def _double_first_row(base: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,7 @@ def levels(lab: Lab) -> None:
 
         lab.raises("a level within a level", enter_nested_level, match="[Nn]ested")
     with forward.dual_level():
-        lab.holds("the last level's tangent is gone", forward.unpack_dual(dual).tangent is None)
+        lab.holds("the tangent of an ended level is discarded", forward.unpack_dual(dual).tangent is None)
         second_dual = forward.make_dual(x, t * 2)
         lab.same("tangent on the new level", forward.unpack_dual(second_dual).tangent)
     forward.enter_dual_level()
@@ -115,7 +115,7 @@ def wrong_tangents(lab: Lab) -> None:
     ground="The pages of no_grad and inference_mode state what each does to forward-mode AD",
 )
 def forward_gradients_switched_off(lab: Lab) -> None:
-    """Tangents are computed under ``no_grad``. They are not computed under ``inference_mode`` or
+    """Tangents are computed under ``no_grad``. No tangents are computed under ``inference_mode`` or
     ``_set_fwd_grad_enabled(False)``.
     """
     x, t = lab.integers(3), lab.integers(3)
@@ -132,12 +132,12 @@ def forward_gradients_switched_off(lab: Lab) -> None:
         both = dual_leaf * dual_leaf
         (gradient,) = torch.autograd.grad(both.sum(), leaf)
         lab.same("tangent and gradient", [forward.unpack_dual(both).tangent.detach(), gradient])
-        with lab.parity("The switch _set_fwd_grad_enabled is private and on no page"):
+        with lab.parity("_set_fwd_grad_enabled is private, and no page describes it"):
             with forward._set_fwd_grad_enabled(False):
                 tangent = forward.unpack_dual(dual * 2).tangent
                 new_tangent = forward.unpack_dual(forward.make_dual(x, t)).tangent
             lab.same("switched off", [tangent, new_tangent is None])
-            lab.same("switched on again", forward.unpack_dual(dual * 2).tangent)
+            lab.same("tangent after forward AD is enabled again", forward.unpack_dual(dual * 2).tangent)
 
 
 @behaviour(
@@ -165,7 +165,7 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
             base = lab.integers(2, 3)
             view = base.view(-1)[1:4]
             change(base)
-            lab.same(f"a view made before, {name}", [*forward.unpack_dual(view)])
+            lab.same(f"a view made before the write, {name}", [*forward.unpack_dual(view)])
         copied = lab.integers(2, 3)
         copied.copy_(forward.make_dual(lab.integers(3), lab.integers(3)))
         lab.same("broadcast", [*forward.unpack_dual(copied)])
@@ -183,7 +183,7 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
         detached.mul_(2)
         with lab.parity("No page says what a write through a detached tensor does to the tangent"):
             lab.same(
-                "changed through what was detached",
+                "a dual tensor changed through its detached tensor",
                 [forward.unpack_dual(dual).primal, forward.unpack_dual(dual).tangent],
             )
 
@@ -203,11 +203,11 @@ def tangents_and_out(lab: Lab) -> None:
     with forward.dual_level():
         dual = forward.make_dual(x, t)
         lab.raises("out= of a dual", lambda: torch.add(dual, dual, out=torch.empty_like(x)), match="out=")
-        lab.raises("out= that is a dual", lambda: torch.add(x, x, out=dual), match="out=")
+        lab.raises("a dual tensor as out=", lambda: torch.add(x, x, out=dual), match="out=")
         flat = forward.unpack_dual(dual > 0)
         lab.holds("a comparison has no tangent", flat.tangent is None)
         lab.holds("nor has an index", forward.unpack_dual(dual.argmax()).tangent is None)
-        lab.holds("nor has a conversion to integers", forward.unpack_dual(dual.long()).tangent is None)
+        lab.holds("a conversion to integers has no tangent", forward.unpack_dual(dual.long()).tangent is None)
         value, where = torch.sort(dual, stable=True)
         with lab.documented():
             lab.same("sorted", [*forward.unpack_dual(value)])
@@ -250,7 +250,7 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
 
 @behaviour("forward-ad", must_detect=("value",), page="generated/torch.autograd.forward_ad.make_dual.html")
 def tangents_of_odd_layouts(lab: Lab) -> None:
-    """A primal with memory gaps, with a storage offset or without elements accepts a tangent with other
+    """A primal with memory gaps, with a storage offset or without elements accepts a tangent with different
     strides.
     """
     base = lab.integers(4, 6)

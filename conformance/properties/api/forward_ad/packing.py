@@ -24,19 +24,19 @@ def memory_of_duals(lab: Lab) -> None:
         dual = forward.make_dual(x, t)
         lab.shares("primal and dual", x, dual)
         primal, tangent = forward.unpack_dual(dual)
-        lab.shares("primal and what was unpacked", x, primal)
-        lab.shares("tangent and what was unpacked", t, tangent)
+        lab.shares("primal and unpacked primal", x, primal)
+        lab.shares("tangent and unpacked tangent", t, tangent)
         x.add_(1)
-        with lab.parity("The attribute _version is private and on no page"):
+        with lab.parity("The attribute _version is private, and no page describes it"):
             lab.same("versions", [x._version == dual._version, x._version == primal._version])
         dual *= 2
-        lab.same("after the dual was doubled", [x, *forward.unpack_dual(dual)])
-        with lab.parity("No page says that a write to the dual changes the tensor that was given as tangent"):
-            lab.same("the tensor given as tangent after the dual was doubled", t)
+        lab.same("primal and dual tensor after the dual tensor was doubled", [x, *forward.unpack_dual(dual)])
+        with lab.parity("No page says that a write to the dual tensor changes the tensor passed as tangent"):
+            lab.same("the tensor passed as tangent after the dual was doubled", t)
         with lab.parity("No page says that a missing tangent is None and not zeros within a level"):
             lab.holds("the primal has no tangent", forward.unpack_dual(x).tangent is None)
         primal, tangent = forward.unpack_dual(dual)
-        lab.holds("nor has what was unpacked", forward.unpack_dual(primal).tangent is None)
+        lab.holds("the unpacked primal has no tangent", forward.unpack_dual(primal).tangent is None)
         lab.holds("a tangent has none", forward.unpack_dual(tangent).tangent is None)
         primal *= 3
         lab.same("after the unpacked primal was tripled", [*forward.unpack_dual(dual)])
@@ -84,7 +84,7 @@ def graphs_of_duals(lab: Lab) -> None:
         with forward.dual_level():
             dual = forward.make_dual(primal_ones, tangent_ones)
             dual += 1
-            lab.expect("in inference mode the primal is written through", primal_ones, [2.0, 2.0])
+            lab.expect("the primal after a write to the dual in inference mode", primal_ones, [2.0, 2.0])
 
 
 @behaviour(
@@ -105,10 +105,10 @@ def primals_within_larger_memory(lab: Lab) -> None:
         lab.same("tangent", tangent)
         tangent *= 2
         with lab.parity("No page says whether the tangent is copied if the storages differ in size"):
-            lab.same("the tangent that was given", [t, before])
+            lab.same("the tensor passed as tangent, and its old value", [t, before])
         strided = forward.unpack_dual(dual.as_strided((5,), (1,), 0))
         lab.same("all of the memory", strided.primal)
-        lab.same("its tangent, within that of the primal", strided.tangent[:4])
+        lab.same("the elements of the strided tangent inside the primal", strided.tangent[:4])
         with lab.parity("No page says that igamma has no forward derivative"):
             lab.raises(
                 "an operator without a derivative",

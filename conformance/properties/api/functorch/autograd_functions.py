@@ -86,23 +86,23 @@ def functions_under_grad(lab: Lab) -> None:
         first, _ = _Pair.apply(a, b)
         return first * first
 
-    lab.same("the one that is not used", grad(square_of_first_output)(y, x))
-    lab.same("the one that is used", grad(square_of_first_output, argnums=1)(y, x))
+    lab.same("gradient of the unused output's input", grad(square_of_first_output)(y, x))
+    lab.same("gradient of the used output's input", grad(square_of_first_output, argnums=1)(y, x))
     lab.same("twice", grad(grad(square_of_first_output, argnums=1), argnums=1)(y, x))
     lab.holds(
-        "cotangents that are not there are None",
+        "the cotangent of an unused output is None",
         _Pair.records and all(p == (False, True) for p in _Pair.records),
     )
     _Product.records = []
     lab.expect("by the first", grad(_Product.apply)(x, y), y.cpu())
     lab.same("by the first, twice", grad(grad(_Product.apply))(x, y))
     lab.holds(
-        "the first alone needs a gradient",
+        "needs_input_grad marks only the first input",
         _Product.records and all(s == (True, False) for s in _Product.records),
     )
     count = len(_Product.records)
     lab.same("by both", grad(_Product.apply, argnums=(0, 1))(x, y))
-    lab.same("both need gradients", _Product.records[count:])
+    lab.same("needs_input_grad marks both inputs", _Product.records[count:])
     names: list[str] = []
 
     def product_and_record_grad_fn(a: torch.Tensor) -> Any:
@@ -175,7 +175,9 @@ def functions_that_return_their_input(lab: Lab) -> None:
 
                 if saved_tensor != "neither" and not dirty:
                     message = "returned as-is"
-                    with lab.parity("No page says that an input returned as it is must not be saved"):
+                    with lab.parity(
+                        "No page says that an input that is returned unchanged must not be saved"
+                    ):
                         lab.raises(f"{name} under grad", lambda: grad(twice_the_output)(x), match=message)
                         lab.raises(
                             f"{name} under jvp", lambda: jvp(twice_the_output, (x,), (t,)), match=message
@@ -257,12 +259,14 @@ def rules_of_functions(lab: Lab) -> None:
     _RecordingDouble.records = []
     lab.expect("dimension 1", vmap(_RecordingDouble.apply, in_dims=1)(x), 2 * x.T.cpu())
     lab.expect("dimension 1 in a tuple", vmap(_RecordingDouble.apply, in_dims=(1,))(x), 2 * x.T.cpu())
-    lab.holds("the rule gets a tuple", _RecordingDouble.records == [(1,), (1,)])
-    with lab.parity("The page asks for one out_dim per output; a single None for two outputs is on no page"):
+    lab.holds("the rule receives in_dims as a tuple", _RecordingDouble.records == [(1,), (1,)])
+    with lab.parity(
+        "The page requires one out_dim per output; no page describes a single None for two outputs"
+    ):
         zeros, ones = vmap(_Unbatched.apply)(x)
-        lab.expect("the same for all", zeros, torch.zeros(3, 4))
-        lab.expect("the same for all, second", ones, torch.ones(3, 4))
-    with lab.parity("No page says that tensors by keyword are an error"):
+        lab.expect("an output that all elements share", zeros, torch.zeros(3, 4))
+        lab.expect("a second output that all elements share", ones, torch.ones(3, 4))
+    with lab.parity("No page says that tensors as keyword arguments are an error"):
         lab.raises(
             "a tensor by keyword", lambda: vmap(_Keyword.apply)(x, y=x), NotImplementedError, match="kwarg"
         )

@@ -64,7 +64,7 @@ def check_batched_backward(
                 torch.equal(value, expected)
                 for value, expected in zip(gradients, expected_gradients, strict=True)
             )
-        lab.holds(f"{case_name}: that of single passes", agrees)
+        lab.holds(f"{case_name}: agrees with single passes", agrees)
         return rows[0]
 
     first = [output for output in compare_with_single_passes(name, outputs, weights) if output.requires_grad]
@@ -111,7 +111,7 @@ def batched_gradients_exact(lab: Lab) -> None:
         "many views written": lambda a: (lambda b: ([b.select(1, n).add_(1) for n in range(3)], b)[1] * b)(
             a * 1
         ),
-        "an output that does not depend": lambda a: (
+        "an output that does not depend on the input": lambda a: (
             a * a,
             torch.ones(2, device=a.device, requires_grad=True) * 2,
         ),
@@ -148,7 +148,7 @@ def batched_gradients_rounded(lab: Lab) -> None:
         rounded=True,
     )
     q = lab.floats(1, 4, 2)
-    with sdpa_kernel(SDPBackend.MATH):  # a fused kernel need not have a second derivative
+    with sdpa_kernel(SDPBackend.MATH):  # fused kernels need not have a second derivative
         check_batched_backward(
             lab, "attention", lambda a: F.scaled_dot_product_attention(a, a * 0.5, a + 1), q, rounded=True
         )

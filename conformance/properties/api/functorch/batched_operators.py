@@ -38,7 +38,7 @@ def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, i
         torch.equal(value, expected) and value.dtype == expected.dtype
         for value, expected in zip(result, each, strict=True)
     )
-    lab.holds(f"{name} is what the single calls give", same)
+    lab.holds(f"{name} agrees with the single calls", same)
 
 
 @behaviour(
@@ -48,7 +48,7 @@ def check_vmap(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, i
     ground="The UX limitations page defines vmap as a loop over elements with stacked results",
 )
 def batches_of_arithmetic(lab: Lab) -> None:
-    """Under ``vmap``, pointwise operators act on each element of a batch. Their other operand may be a number
+    """Under ``vmap``, pointwise operators act on each element of a batch. The second operand may be a number
     or a tensor that is not mapped.
     """
     x, y = lab.integers(3, 2, 4), lab.integers(3, 2, 4, low=1, high=6)
@@ -71,7 +71,7 @@ def batches_of_arithmetic(lab: Lab) -> None:
     for name in ("add", "sub", "mul", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "remainder"):
         function = getattr(torch, name)
         check_vmap(lab, name, function, x, y)
-        check_vmap(lab, f"{name} with one for all", function, x, row, in_dims=(0, None))
+        check_vmap(lab, f"{name} with an operand that is not mapped", function, x, row, in_dims=(0, None))
         check_vmap(lab, f"{name} from the left", function, row, y, in_dims=(None, 0))
         check_vmap(lab, f"{name} of other dimensions", function, x, y.movedim(0, 2), in_dims=(0, 2))
         if name not in ("maximum", "minimum"):
@@ -100,7 +100,7 @@ def batches_of_bounds(lab: Lab) -> None:
     check_vmap(lab, "clamp by tensors", torch.clamp, x, low, high)
     check_vmap(
         lab,
-        "clamp by a tensor for all",
+        "clamp by a tensor that is not mapped",
         lambda a, item: torch.clamp_min(a, item),
         x,
         low[0],
@@ -111,7 +111,7 @@ def batches_of_bounds(lab: Lab) -> None:
     check_vmap(lab, "fill", lambda a: a.clone().fill_(3), x)
     with lab.parity("The page of fill_ does not say that the value may be a tensor"):
         check_vmap(lab, "fill by a tensor", lambda a, v: a.clone().fill_(v), x, low)
-    check_vmap(lab, "fill a whole by a mapped value", lambda a, v: torch.full_like(a, 1.0) * v, x, low)
+    check_vmap(lab, "full_like times a mapped value", lambda a, v: torch.full_like(a, 1.0) * v, x, low)
     check_vmap(lab, "zero", lambda a: a.clone().zero_(), x)
     check_vmap(lab, "copy", lambda a, b: a.clone().copy_(b), x, y)
     check_vmap(lab, "copy of one", lambda a, b: a.clone().copy_(b), x, y[0], in_dims=(0, None))
@@ -125,7 +125,7 @@ def batches_of_bounds(lab: Lab) -> None:
     vmap(
         lambda a: records.append((a.is_complex(), a.is_floating_point(), a.shape, a.dtype)) or a  # type: ignore[func-returns-value]
     )(x)
-    lab.same("what an element says of itself", records)
+    lab.same("dtype checks, shape and dtype inside vmap", records)
     vmap(
         lambda a: records.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()))) or a  # type: ignore[func-returns-value]
     )(x)
@@ -217,7 +217,7 @@ def batches_of_complex_views(lab: Lab) -> None:
     lab.same("an imaginary part of a conjugate", vmap(lambda a: a + 1)(z.conj().imag))
     records: list[Any] = []
     vmap(lambda a: records.append((a.is_complex(), a.is_conj(), a.conj().is_conj())) or a)(z)  # type: ignore[func-returns-value]
-    lab.same("what it says of itself", records)
+    lab.same("checks of complex tensors inside vmap", records)
 
 
 @behaviour(
@@ -267,7 +267,14 @@ def batches_of_joins(lab: Lab) -> None:
     for name in ("cat", "stack", "hstack", "vstack"):
         join = getattr(torch, name)
         check_vmap(lab, name, lambda a, b: join([a, b]), x, y)
-        check_vmap(lab, f"{name} with one for all", lambda a, b: join([b, a]), x, row, in_dims=(0, None))
+        check_vmap(
+            lab,
+            f"{name} with an operand that is not mapped",
+            lambda a, b: join([b, a]),
+            x,
+            row,
+            in_dims=(0, None),
+        )
         check_vmap(
             lab,
             f"{name} of other dimensions",
@@ -293,7 +300,7 @@ def batches_of_joins(lab: Lab) -> None:
         tuple(vmap(lambda a: a.new_empty_strided((2, 5), (5, 1)))(x).shape),
         tuple(vmap(torch.empty_like, in_dims=1)(x).shape),
     ]
-    lab.same("shapes of what is not initialised", shapes)
+    lab.same("shapes of uninitialized results", shapes)
     lab.same("new_zeros can be written to", vmap(lambda a: a.new_zeros(4).copy_(a))(x[:, 0]))
 
 

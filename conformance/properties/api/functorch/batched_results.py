@@ -56,7 +56,7 @@ def batches_of_engine_calls(lab: Lab) -> None:
     result = vmap(image_gradient)(cotangents)
     lab.same("a convolution without a bias", result.detach())
     each = torch.stack([image_gradient(v) for v in cotangents])
-    lab.holds("a convolution without a bias: one by one", torch.equal(result, each))
+    lab.holds("a convolution without a bias: agrees with single calls", torch.equal(result, each))
     first = lab.integers(2, 3, 2, requires_grad=True)
     random = torch.autograd.grad((first * first * first).sum(), first, create_graph=True)[0]
     lab.same(
@@ -91,7 +91,10 @@ def batches_of_several_results(lab: Lab) -> None:
         value = x if levels == 2 else x[0]
         result: Any = function(value)
         lab.close(f"var_mean, {levels} levels", result)
-        lab.holds(f"var_mean, {levels} levels: as without", trees_agree(result, torch.var_mean(value, -1)))
+        lab.holds(
+            f"var_mean, {levels} levels: agrees with the plain call",
+            trees_agree(result, torch.var_mean(value, -1)),
+        )
     repeated = lab.put([[1.0, 2, 2, 3], [4, 4, 5, 6], [7, 8, 9, 9]])
     check_vmap(lab, "mode", lambda a: torch.mode(a).values, repeated)
     check_vmap(lab, "mode of the other dimension", lambda a: torch.mode(a).values, repeated.T, in_dims=1)
@@ -99,25 +102,28 @@ def batches_of_several_results(lab: Lab) -> None:
         lab, "cross in a batch of three", torch.linalg.cross, lab.integers(3, 5, 3), lab.integers(3, 5, 3)
     )
     check_vmap(lab, "cross of vectors", torch.linalg.cross, lab.integers(3, 3), lab.integers(3, 3))
-    with lab.parity("The page of vmap describes out_dims as integers; it does not mention None"):
+    with lab.parity("The page of vmap describes out_dims as integers, and does not mention None"):
         pair = vmap(lambda a, b: (a * 2, b.sum()), in_dims=(0, None), out_dims=(0, None))(x, x)  # type: ignore[arg-type]
         lab.expect("None among out_dims", pair[1], x.sum().cpu())
-        lab.expect("the mapped one beside it", pair[0], 2 * x.cpu())
+        lab.expect("the mapped result next to None in out_dims", pair[0], 2 * x.cpu())
         lab.raises(
-            "None for what is mapped",
+            "None in out_dims for a mapped result",
             lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x),  # type: ignore[arg-type]
             ValueError,
         )
     matrices = lab.floats(2, 3, 3) + 3 * torch.eye(3, device=lab.device)
     parts = vmap(torch.linalg.slogdet)(matrices)
     lab.close("slogdet", tuple(parts), roundings=256, matrix=True)
-    lab.holds("slogdet: as without", trees_agree(tuple(parts), tuple(torch.linalg.slogdet(matrices))))
+    lab.holds(
+        "slogdet: agrees with the plain call",
+        trees_agree(tuple(parts), tuple(torch.linalg.slogdet(matrices))),
+    )
     mixed = vmap(vmap(torch.matmul, in_dims=(None, 0)))(
         y := lab.integers(5, 2, 2, 2), v := lab.integers(5, 7, 2)
     )
-    lab.same("matmul with one for all inside", mixed)
+    lab.same("matmul with one matrix for the inner level", mixed)
     each = torch.stack([torch.stack([y[i] @ w for w in v[i]]) for i in range(5)])
-    lab.holds("matmul with one for all inside: as without", torch.equal(mixed, each))
+    lab.holds("matmul with one matrix for the inner level: agrees with loops", torch.equal(mixed, each))
     named = vmap(lambda a, b: Point(a + 1, b))(x, x[:, 0])
     lab.same("names", (type(named).__name__, tuple(named)))
     lab.holds("the class of the result", isinstance(named, Point))
@@ -126,10 +132,10 @@ def batches_of_several_results(lab: Lab) -> None:
     losses = vmap(lambda a, t: F.nll_loss(a, t, weight=weight))(logits, targets)
     lab.close("nll_loss", losses, roundings=64)
     lone = torch.stack([F.nll_loss(logits[n], targets[n], weight=weight) for n in range(2)])
-    lab.holds("nll_loss: as without", trees_agree(losses, lone))
+    lab.holds("nll_loss: agrees with single calls", trees_agree(losses, lone))
     whole = vmap(lambda t: F.nll_loss(logits[0], t, reduction="none"))(targets)
     lab.expect(
-        "nll_loss of one input",
+        "nll_loss with an input that is not mapped",
         whole,
         F.nll_loss(logits[0].repeat(2, 1), targets.flatten(), reduction="none").view(2, 4).cpu(),
         roundings=16.0,
@@ -138,7 +144,7 @@ def batches_of_several_results(lab: Lab) -> None:
     lab.close("the gradient of silu", slopes, roundings=64)
     start = logits[0].clone().requires_grad_()
     lab.holds(
-        "the gradient of silu: the engine's",
+        "the gradient of silu: agrees with the engine",
         trees_agree(slopes, torch.autograd.grad(F.silu(start).sum(), start)[0]),
     )
     images = lab.floats(2, 3, 4, 2, 2)
@@ -146,10 +152,10 @@ def batches_of_several_results(lab: Lab) -> None:
     result = vmap(lambda a, w, b: F.group_norm(a, 2, w, b))(images, gain, bias)
     lab.close("group_norm", result, roundings=1024)
     single = torch.stack([F.group_norm(images[n], 2, gain[n], bias[n]) for n in range(2)])
-    lab.holds("group_norm: as without", trees_agree(result, single))
+    lab.holds("group_norm: agrees with single calls", trees_agree(result, single))
     single_gain = vmap(lambda a: F.group_norm(a, 2, gain[0], bias[0]))(images)
     lab.holds(
-        "group_norm of one gain",
+        "group_norm with a weight that is not mapped: agrees with single calls",
         trees_agree(single_gain, torch.stack([F.group_norm(i, 2, gain[0], bias[0]) for i in images])),
     )
     ones = vmap(torch.ones_like)(images)
@@ -163,8 +169,8 @@ def batches_of_several_results(lab: Lab) -> None:
     capabilities=("strides",),
     page="func.ux_limitations.html",
     ground=(
-        "The loop that the page names; memory after the last element is outside of the storage, which "
-        "as_strided refuses"
+        "vmap equals the page's loop over elements; as_strided refuses memory outside of the storage, which "
+        "ends after the last element"
     ),
 )
 def batches_of_strides(lab: Lab) -> None:
@@ -176,7 +182,11 @@ def batches_of_strides(lab: Lab) -> None:
     lab.expect(
         "an offset", vmap(lambda a: a.as_strided((2,), (1,), a.storage_offset() + 1))(x), x[:, 1:3].cpu()
     )
-    lab.expect("one element, again", vmap(lambda a: a.as_strided((2,), (0,)))(x), x[:, :1].expand(3, 2).cpu())
+    lab.expect(
+        "the first element of each row, repeated",
+        vmap(lambda a: a.as_strided((2,), (0,)))(x),
+        x[:, :1].expand(3, 2).cpu(),
+    )
     lab.raises("outside of the element", lambda: vmap(lambda a: a.as_strided((2,), (5,)))(x))
     lab.raises("outside of the storage", lambda: vmap(lambda a: a.as_strided((2, 2), (40, 1)))(x))
 
@@ -223,7 +233,7 @@ def batches_of_normalization(lab: Lab) -> None:
     must_detect=("error",),
     page="func.ux_limitations.html",
     basis="consistency",
-    ground="vmap of the function and the single call on one vector, which is refused",
+    ground="vmap of the function must agree with the single call on one vector, which raises an error",
 )
 def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
     """Matrix functions of ``torch.linalg`` raise an error for a batch of vectors under ``vmap``, although the
@@ -233,7 +243,7 @@ def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
     for name in ("cholesky", "det", "slogdet", "inv", "pinv", "qr", "svd", "eigh", "eig", "matrix_power"):
         function = getattr(torch.linalg, name)
         numbers = (2,) if name == "matrix_power" else ()
-        with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
+        with lab.parity("The page gives the expected shape, and does not say that other shapes are an error"):
             lab.raises(f"{name} of a vector", lambda: function(x[0], *numbers), match="dimension")
         lab.raises(
             f"{name} of a batch of vectors",
@@ -271,10 +281,13 @@ def batches_in_several_chunks(lab: Lab) -> None:
     inner = vmap(product_plus_one, in_dims=1, chunk_size=2)
     nested = vmap(inner, chunk_size=3)(x, y)
     lab.same("nested", nested)
-    lab.holds("nested: as in one", torch.equal(nested, vmap(vmap(product_plus_one, in_dims=1))(x, y)))
+    lab.holds(
+        "nested chunks: agree with vmap without chunks",
+        torch.equal(nested, vmap(vmap(product_plus_one, in_dims=1))(x, y)),
+    )
     for count in (1, 2, 3, 7, 9):
         result = chunk_vmap(product_plus_one, in_dims=1, out_dims=1, chunks=count)(x, y)
-        with lab.consistent("chunk_vmap, which is on no current page, and the plain call of the function"):
+        with lab.consistent("chunk_vmap, which no current page describes, and the plain call must agree"):
             lab.holds(f"chunk_vmap, {count} chunks", torch.equal(result, product_plus_one(x, y)))
     partial = vmap(product_plus_one, in_dims=(0, None), chunk_size=3)(x, y[0])
-    lab.expect("one for all", partial, (x * y[0] + 1).cpu())
+    lab.expect("an operand that is not mapped, in chunks", partial, (x * y[0] + 1).cpu())

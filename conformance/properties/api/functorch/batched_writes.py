@@ -23,13 +23,13 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
     with lab.parity("No page says that the result of vmap shares memory with its input"):
         lab.shares("the result and the input", result, x)
     lab.close("one level", x)
-    lab.holds("one level: as without", trees_agree(x, start[0].acos()))
+    lab.holds("one level: agrees with the plain call", trees_agree(x, start[0].acos()))
     x = start[0].clone()
     moved = vmap(torch.Tensor.acos_, out_dims=1)(x)
     with lab.parity("No page says that the result of vmap shares memory with its input"):
         lab.shares("the result in other dimensions and the input", moved, x)
     lab.close("other dimensions", moved)
-    lab.holds("other dimensions: as without", trees_agree(moved, start[0].T.acos()))
+    lab.holds("other dimensions: agrees with the plain call", trees_agree(moved, start[0].T.acos()))
     x = start.clone()
     result = vmap(vmap(torch.Tensor.acos_))(x)
     with lab.parity("No page says that the result of vmap shares memory with its input"):
@@ -45,19 +45,27 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
     vmap(vmap(torch.Tensor.atan2_), (2, 0))(x, second_operand)
     lab.close("two tensors, two levels", x)
     lab.holds(
-        "two tensors, two levels: as without", trees_agree(x, torch.atan2(base, second_operand.movedim(0, 2)))
+        "two tensors, two levels: agrees with the plain call",
+        trees_agree(x, torch.atan2(base, second_operand.movedim(0, 2))),
     )
     x = start.clone()
     vmap(vmap(vmap(torch.Tensor.atan2_)))(x, second_operand)
-    lab.holds("two tensors, three levels: as without", trees_agree(x, torch.atan2(start, second_operand)))
+    lab.holds(
+        "two tensors, three levels: agrees with the plain call",
+        trees_agree(x, torch.atan2(start, second_operand)),
+    )
     x = base.clone()
     vmap(torch.Tensor.atan2_, (0, None))(x, second_operand[0, 0, :2])
-    lab.close("one tensor for all", x)
-    lab.holds("one tensor for all: as without", trees_agree(x, torch.atan2(base, second_operand[0, 0, :2])))
+    lab.close("a second tensor that is not mapped", x)
+    lab.holds(
+        "a second tensor that is not mapped: agrees with the plain call",
+        trees_agree(x, torch.atan2(base, second_operand[0, 0, :2])),
+    )
     x = base.clone()
     vmap(vmap(torch.Tensor.atan2_, (0, None)))(x, second_operand[0, :, :2])
     lab.holds(
-        "one for all of the inner level", trees_agree(x, torch.atan2(base, second_operand[0, :, None, :2]))
+        "a tensor that the inner level does not map: agrees with the plain call",
+        trees_agree(x, torch.atan2(base, second_operand[0, :, None, :2])),
     )
 
 
@@ -74,10 +82,13 @@ def batches_refuse_writes(lab: Lab) -> None:
     """
     x, y = lab.floats(3), lab.floats(2, 3)
     write = torch.Tensor.atan2_
-    lab.raises("into one tensor", lambda: vmap(write, (None, 0))(x, y))
+    lab.raises("a write into a tensor that is not mapped", lambda: vmap(write, (None, 0))(x, y))
     rows = lab.floats(4, 3)
     lab.raises("across levels", lambda: vmap(vmap(write, (0, None)), (None, 0))(rows, y))
-    lab.raises("across levels, other dimension", lambda: vmap(vmap(write, (0, None)), (None, 1))(rows, y.T))
+    lab.raises(
+        "a write into a tensor that the inner level does not map",
+        lambda: vmap(vmap(write, (0, None)), (None, 1))(rows, y.T),
+    )
     lab.raises("below", lambda: vmap(vmap(write, (None, 0)))(y, lab.floats(2, 4, 3)))
     lab.raises("out=", lambda: vmap(lambda a, b: torch.abs(a, out=b))(y, y.clone()), match="abs")
     lab.raises("a truth as result", lambda: vmap(torch.equal)(y, y), match="equal")
@@ -88,18 +99,18 @@ def batches_refuse_writes(lab: Lab) -> None:
         return a
 
     captured = lab.floats(3, requires_grad=True)
-    with lab.parity("The page only says that torch.autograd calls may be refused, not which ones"):
+    with lab.parity("The page only says that torch.autograd calls may be refused, not which of the calls"):
         lab.raises(
             "backward of an element", lambda: vmap(lambda a: a.sum().backward())(start), match="backward"
         )
         lab.raises("backward by an element", lambda: vmap(lambda a, g: a.backward(g))(start, weights))
         lab.raises(
-            "backward of what is outside",
+            "backward of a captured tensor",
             lambda: vmap(backward_of_captured_tensor)(weights),
             match="backward",
         )
         lab.raises(
-            "a gradient of a batch by what is outside",
+            "a gradient of a batch with respect to a captured tensor",
             lambda: vmap(lambda a: torch.autograd.grad([(captured * a).sum()], [captured])[0])(weights),
         )
     with lab.parity("No page says that a read of .data is an error"):

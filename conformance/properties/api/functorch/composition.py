@@ -79,7 +79,7 @@ def transforms_of_transforms(lab: Lab) -> None:
 )
 def tensors_inside_of_transforms(lab: Lab) -> None:
     """Inside a transform, a tensor reports the same shape, dtype, device, number of elements and values as
-    outside. Printing it does not fail.
+    outside. Printing the tensor does not fail.
     """
     x = lab.integers(2, 3)
     records: list[Any] = []
@@ -104,11 +104,11 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
     lab.expect("lists", lists, [x.tolist(), (x * 2).tolist(), x[0].tolist()])
     lab.same("a factory inside", grad(lambda a: (a * torch.ones(3, device=a.device)).sum())(x))
     lab.same(
-        "a tensor from numbers inside", grad(lambda a: (a * torch.tensor(3.0, device=a.device)).sum())(x)
+        "a tensor that is created inside", grad(lambda a: (a * torch.tensor(3.0, device=a.device)).sum())(x)
     )
     with lab.parity("No page says that the use of an escaped tensor is an error"):
         lab.raises(
-            "use of one that escaped from vmap", lambda: _use_an_element_after_vmap(x) * 2, RuntimeError
+            "use of a tensor that escaped from vmap", lambda: _use_an_element_after_vmap(x) * 2, RuntimeError
         )
 
 
@@ -192,7 +192,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
                         if operator.split(".")[1] in ("view", "split", "diagonal", "transpose")
                     ],
                 )
-            lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
+            lab.same(f"{name}, {remove}: result of the graph", graph(x.clone()))
     lab.same("under grad", grad(lambda a: functionalize(square_after_writes_through_many_views)(a).sum())(x))
     lab.same("of grad", functionalize(grad(lambda a: square_after_writes_through_many_views(a).sum()))(x))  # type: ignore[misc]
     lab.same("under vmap", vmap(functionalize(square_of_copy_with_doubled_row))(x))
@@ -204,7 +204,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         "a linear map",
         functionalize(lambda a, weight: torch.nn.functional.linear(a, weight))(x, lab.integers(3, 2)),
     )
-    with lab.parity("The page names two values of remove= and does not say that others are an error"):
+    with lab.parity("The page names two values of remove=, and does not say that other values are an error"):
         lab.raises(
             "a word", lambda: functionalize(square_after_write_through_view, remove="views")(x), RuntimeError
         )
@@ -223,7 +223,7 @@ def square_of_copy_with_doubled_row(a: torch.Tensor) -> torch.Tensor:
     capabilities=("autograd",),
     page="generated/torch.fx.experimental.proxy_tensor.make_fx.html",
     basis="consistency",
-    ground="The traced graph and the function from which it was traced",
+    ground="The traced graph and the original function must agree",
 )
 def graphs_of_transforms(lab: Lab) -> None:
     """A graph that is traced from a transformed function returns the results of this function also for other
@@ -244,7 +244,9 @@ def graphs_of_transforms(lab: Lab) -> None:
         for sizes in ("real", "symbolic"):
             result = torch_testing_internals.graph_of(function, x, sizes=sizes)(second)
             lab.same(f"{name}, {sizes} sizes", result)
-            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(result, function(second)))
+            lab.holds(
+                f"{name}, {sizes} sizes: graph and function agree", torch.equal(result, function(second))
+            )
 
 
 class _Scale(torch.autograd.Function):
@@ -336,14 +338,14 @@ def functions_under_vmap(lab: Lab) -> None:
     count = len(_Scale.rule_arguments)
     vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)
     with lab.parity("No page says that the rule is not called at a level that maps nothing"):
-        lab.holds("a level that maps nothing is left out", len(_Scale.rule_arguments) == count)
+        lab.holds("the rule is not called at a level that maps nothing", len(_Scale.rule_arguments) == count)
     lab.expect("under grad", grad(lambda a: _Scale.apply(a, k).sum())(x), k.cpu())
     lab.expect("a generated rule", vmap(_Generated.apply)(x), (x * 2).cpu())
     lab.same("its gradient", vmap(grad(lambda a: (_Generated.apply(a) * a).sum()))(x))
     lab.raises("no rule", lambda: vmap(_Bare.apply)(x), RuntimeError, match="vmap")
     lab.raises("two rules", lambda: vmap(_Both.apply)(x), RuntimeError, match="vmap")
-    lab.raises("a rule with one result", lambda: vmap(_OneResult.apply)(x), RuntimeError)
-    lab.raises("a rule with other dimensions", lambda: vmap(_WrongDims.apply)(x), RuntimeError)
+    lab.raises("a rule that returns only the result", lambda: vmap(_OneResult.apply)(x), RuntimeError)
+    lab.raises("a rule that returns wrong out_dims", lambda: vmap(_WrongDims.apply)(x), RuntimeError)
     for transform in (vmap, lambda f: grad(lambda a: f(a).sum())):
         lab.raises(
             "no setup_context", lambda: transform(_OldStyle.apply)(x), RuntimeError, match="setup_context"
@@ -381,12 +383,12 @@ def stacked_modules(lab: Lab) -> None:
         "two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), layer_output.cpu()
     )
     lab.raises(
-        "a name in both",
+        "a name in two dicts",
         lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
         ValueError,
     )
-    # Two layers share their parameters. If one layer stood in both places, functional_call of torch 2.13
-    # would leave the replaced parameters in it, on the CPU too.
+    # Two layers share their parameters. If the module contained one layer twice, functional_call of torch
+    # 2.13 would leave the replaced parameters in this layer, also on the CPU.
     linear[0].weight, linear[0].bias = layer.weight, layer.bias
     tied = torch.nn.Sequential(layer, linear[0])
     lab.expect(
@@ -395,5 +397,5 @@ def stacked_modules(lab: Lab) -> None:
         (layer_output @ weight.T + bias).cpu(),
     )
     gradients = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
-    lab.same("gradients of tied ones", gradients)
-    lab.holds("the module itself is as it was", torch.equal(layer.weight, before))
+    lab.same("gradients of tied parameters", gradients)
+    lab.holds("the module's own parameters are unchanged", torch.equal(layer.weight, before))

@@ -33,22 +33,22 @@ class _CubeByJvp(torch.autograd.Function):
     "functorch", level="full", capabilities=("forward_ad", "autograd"), page="generated/torch.func.jvp.html"
 )
 def jvp_of_many_functions(lab: Lab) -> None:
-    """``jvp`` accepts unused inputs, functions that create tensors, and trees of auxiliary results. It works
-    inside an ``autograd.Function``, and for ``torch.cov`` under ``vmap``. ``linearize`` works on functions
-    that call ``grad``.
+    """``jvp`` accepts unused inputs, functions that create tensors, and trees of auxiliary results. ``jvp``
+    works inside an ``autograd.Function``, and for ``torch.cov`` under ``vmap``. ``linearize`` works on
+    functions that call ``grad``.
     """
     x, t, unused = lab.integers(3), lab.integers(3), lab.integers(3)
-    lab.same("an input that is not used", jvp(lambda a, b: a * 1, (x, unused), (t, unused)))
+    lab.same("an unused input", jvp(lambda a, b: a * 1, (x, unused), (t, unused)))
     lab.expect("its tangent", jvp(lambda a, b: a * 1, (x, unused), (t, unused))[1], t.cpu())
     with_new_tensor = jvp(lambda a: a + a.new_tensor(0.5), (x,), (t,))
     lab.expect("a new tensor", with_new_tensor[0], x.cpu() + 0.5)
-    lab.expect("the tangent beside a new tensor", with_new_tensor[1], t.cpu())
+    lab.expect("the tangent of a function that creates a tensor", with_new_tensor[1], t.cpu())
     lab.same("a tree beside", jvp(lambda a: (a * a, {"p": a + 1, "q": [a * 3]}), (x,), (t,), has_aux=True))
     start = x.clone().requires_grad_()
     value = _CubeByJvp.apply(start)
     lab.expect("inside of a Function", value.detach(), x.cpu() ** 3)
     (gradient,) = torch.autograd.grad(value.sum(), start)
-    lab.expect("inside of its backward", gradient, 3 * x.cpu() ** 2)
+    lab.expect("gradient from a backward that calls jvp", gradient, 3 * x.cpu() ** 2)
     points = lab.integers(4, 2)
 
     def jvp_of_covariance(_: torch.Tensor, a: torch.Tensor) -> Any:
@@ -56,7 +56,7 @@ def jvp_of_many_functions(lab: Lab) -> None:
 
     value, tangent = vmap(vmap(jvp_of_covariance, (0, None)))(torch.ones(4, 1, device=lab.device), points)
     lab.close("a covariance in batches", value)
-    lab.expect("a shift changes no covariance", tangent, torch.zeros(4, 1), roundings=16.0)
+    lab.expect("the covariance's tangent along a shift is zero", tangent, torch.zeros(4, 1), roundings=16.0)
     weights = lab.integers(3)
 
     def gradient_of_weighted_squares(a: torch.Tensor) -> Any:
@@ -79,14 +79,13 @@ def jvp_of_many_functions(lab: Lab) -> None:
     page="generated/torch.func.jvp.html",
     basis="parity",
     ground=(
-        "No page describes strict=, demands tensors as auxiliary results, or forbids writes to captured "
+        "No page describes strict=, requires tensors as auxiliary results, or forbids writes to captured "
         "tensors"
     ),
 )
 def jvp_refuses(lab: Lab) -> None:
     """``jvp`` raises an error for auxiliary results that are not tensors and, if ``strict=True``, for outputs
-    that do not depend on the inputs. It also raises an error for a write of a dual value into a captured
-    tensor.
+    that do not depend on the inputs. A write of a dual value into a captured tensor is an error too.
     """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("a constant", lambda: jvp(lambda a: (a, t), (x,), (t,), strict=True), match="strict")
@@ -155,12 +154,12 @@ def batches_of_dual_writes(lab: Lab) -> None:
     x, xt, y, yt = (lab.integers(3, 2) for _ in range(4))
     value, tangent = vmap(jvp_of_both_inputs(overwrite), in_dims=1)(x, xt, y, yt)
     lab.expect("a whole", value, y.T.cpu())
-    lab.expect("the tangent of a whole", tangent, yt.T.cpu())
+    lab.expect("the tangent of an overwritten tensor", tangent, yt.T.cpu())
     lab.same("the input", x)
     x, xt, y, yt = lab.integers(3, 2), lab.integers(3, 2), lab.integers(3, 3)[:, 1], lab.integers(6)[::2]
     value, tangent = vmap(jvp_of_both_inputs(overwrite), in_dims=(1, 1, None, None))(x, xt, y, yt)
-    lab.expect("one for all", value, y.expand(2, 3).cpu())
-    lab.expect("the tangent of one for all", tangent, yt.expand(2, 3).cpu())
+    lab.expect("a source that is not mapped", value, y.expand(2, 3).cpu())
+    lab.expect("the tangent of a source that is not mapped", tangent, yt.expand(2, 3).cpu())
 
     x, xt, y, yt = lab.integers(2, 6, 2), lab.integers(2, 6, 2), lab.integers(2, 2, 3), lab.integers(2, 2, 3)
     expected, due_tangent = x.clone(), xt.clone()
@@ -169,7 +168,7 @@ def batches_of_dual_writes(lab: Lab) -> None:
     values, tangents = vmap(jvp_of_both_inputs(overwrite_view_of_x), in_dims=(2, 2, 1, 1))(x, xt, y, yt)
     lab.same("through a view", (values, tangents))
     lab.expect("through a view: the base", values[1], expected.movedim(2, 0).cpu())
-    lab.expect("through a view: its tangent", tangents[1], due_tangent.movedim(2, 0).cpu())
+    lab.expect("through a view: the base's tangent", tangents[1], due_tangent.movedim(2, 0).cpu())
     lab.expect("through a view: the input", x, expected.cpu())
 
     x, xt, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 2, 6), lab.integers(2, 2, 6)
@@ -182,9 +181,9 @@ def batches_of_dual_writes(lab: Lab) -> None:
     lab.same("into a view without a tangent", (values, tangents))
     base = torch.zeros(2, 2, 6)
     base[:, 0] = yt.T.cpu()
-    lab.expect("into a view without a tangent: its base's", tangents[1], base)
+    lab.expect("into a view without a tangent: the base's tangent", tangents[1], base)
 
     x, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 6, 2)
     values, tangents = vmap(jvp_of_second_input(overwrite_clone_of_view), in_dims=(1, 2, 2))(x, y, yt)
     lab.same("into a base without a tangent", (values, tangents))
-    lab.expect("into a base without a tangent: its view's", tangents[0], yt.movedim(2, 0)[:, 0].cpu())
+    lab.expect("into a base without a tangent: the view's tangent", tangents[0], yt.movedim(2, 0)[:, 0].cpu())

@@ -58,11 +58,14 @@ def functionalize_more(lab: Lab) -> None:
     for name, (function, inputs, count) in functions.items():
         result = functionalize(function)(*inputs)
         lab.same(name, result)
-        lab.holds(f"{name}: as without", torch.equal(result, function(*inputs)))
+        lab.holds(f"{name}: agrees with the plain call", torch.equal(result, function(*inputs)))
         graph = torch_testing_internals.graph_of(functionalize(function), *inputs)
         with lab.parity("No page gives the number of index calls in the graph"):
-            lab.holds(f"{name}: in the graph", _operator_names(graph).count("aten.index.Tensor") == count)
-        lab.same(f"{name}: the graph runs", graph(*inputs))
+            lab.holds(
+                f"{name}: number of index calls in the graph",
+                _operator_names(graph).count("aten.index.Tensor") == count,
+            )
+        lab.same(f"{name}: result of the graph", graph(*inputs))
 
     def resize_and_fill(a: torch.Tensor) -> None:
         a.resize_(10)
@@ -74,9 +77,7 @@ def functionalize_more(lab: Lab) -> None:
     graph = torch_testing_internals.graph_of(
         functionalize(resize_and_fill), torch.zeros(0, device=lab.device)
     )
-    lab.holds(
-        "a resized input: the fill has no underscore", "aten.fill_.Scalar" not in _operator_names(graph)
-    )
+    lab.holds("a resized input: the graph has no fill_", "aten.fill_.Scalar" not in _operator_names(graph))
     resized = torch.zeros(0, device=lab.device)
     graph(resized)
     lab.expect("a resized input of the graph", resized, torch.full((10,), 2.0))
@@ -104,5 +105,5 @@ def functionalize_of_fake_tensors(lab: Lab) -> None:
         result = functionalize(lambda a: a.detach() + a.detach())(x)
         lab.holds("the result is a fake tensor", isinstance(result, FakeTensor))
         lab.same("size, dtype and gradient", (tuple(result.shape), result.dtype, result.requires_grad))
-        lab.holds("its device is that of the input", result.device == x.device)
-        lab.holds("its device is the side's", result.device.type == lab.device.type)
+        lab.holds("the result is on the device of the input", result.device == x.device)
+        lab.holds("the result is on the Lab's device", result.device.type == lab.device.type)

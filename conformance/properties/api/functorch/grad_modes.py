@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 
 def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
-    """Return ``a * a - a * a``. The second square is a constant, because ``no_grad`` computes it. The value
-    is zero, and the gradient is the gradient of the first square.
+    """Return ``a * a - a * a``. The second square is computed under ``no_grad`` and is therefore a constant.
+    The value is zero, and the gradient is the gradient of the first square.
     """
     with torch.no_grad():
         part = a * a
@@ -70,7 +70,7 @@ def no_grad_and_transforms(lab: Lab) -> None:
         first = grad(function)(x)
         lab.expect(name, first.detach(), first_expected)
         (second,) = torch.autograd.grad(first, x)
-        lab.expect(f"{name}: the engine's gradient of it", second, second_expected)
+        lab.expect(f"{name}: the engine's gradient of the result", second, second_expected)
 
     def square(a: torch.Tensor) -> torch.Tensor:
         return a * a
@@ -78,15 +78,15 @@ def no_grad_and_transforms(lab: Lab) -> None:
     value, pull = vjp(square, x)  # type: ignore[misc]
     with torch.no_grad():
         (pulled,) = pull(scalar_one)
-    lab.same("no_grad around the pull alone", pulled)
-    lab.same("what has a graph", (pulled.requires_grad, value.requires_grad))
-    lab.same("the graph of the value", torch.autograd.grad(value, x))
+    lab.same("only the vjp function under no_grad", pulled)
+    lab.same("which results have a graph", (pulled.requires_grad, value.requires_grad))
+    lab.same("gradient of the value", torch.autograd.grad(value, x))
     with torch.no_grad():
         value, pull = vjp(square, x)  # type: ignore[misc]
     (pulled,) = pull(scalar_one)
-    lab.same("no_grad around vjp alone", pulled.detach())
+    lab.same("only vjp under no_grad", pulled.detach())
     lab.holds("the value has no graph", not value.requires_grad)
-    lab.same("the graph of the pull", torch.autograd.grad(pulled, x))
+    lab.same("gradient of the vjp function's result", torch.autograd.grad(pulled, x))
 
 
 @behaviour(
@@ -96,7 +96,7 @@ def no_grad_and_transforms(lab: Lab) -> None:
     must_detect=("value",),
     page="notes/randomness.html",
     basis="consistency",
-    ground="random numbers drawn after the same seed inside and outside of the transform",
+    ground="random numbers drawn after the same seed inside and outside of the transform must agree",
 )
 def seeds_inside_of_transforms(lab: Lab) -> None:
     """A seed set inside a transform gives the same random numbers as a seed set outside."""

@@ -35,18 +35,21 @@ def cube(a: torch.Tensor) -> torch.Tensor:
     page="generated/torch.func.grad.html",
 )
 def grad_differentiates(lab: Lab) -> None:
-    """``grad`` returns the derivative of a function with a scalar result. It can be nested: ``grad`` of
+    """``grad`` returns the derivative of a function with a scalar result. ``grad`` can be nested: ``grad`` of
     ``grad``, and ``grad`` inside a differentiated function.
     """
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
     lab.expect("twice", grad(lambda a: grad(lambda b: cube(b).sum())(a).sum())(x), 6 * x.cpu())
     lab.expect("thrice", grad(grad(grad(cube)))(x[0]), torch.full((), 6.0, dtype=lab.dtype))
-    lab.same("of what is outside", grad(lambda a: (a * x).sum())(x))
+    lab.same("a product with a captured tensor", grad(lambda a: (a * x).sum())(x))
     lab.same("unused", grad(lambda a: torch.ones((), device=a.device, dtype=a.dtype) + 0 * a.sum())(x))
-    lab.same("with a value from outside", grad(lambda a: grad(lambda b: (a * b * b).sum())(x).sum())(x))
+    lab.same(
+        "a nested grad that uses the outer input",
+        grad(lambda a: grad(lambda b: (a * b * b).sum())(x).sum())(x),
+    )
     lab.same("detached inside", grad(lambda a: (a * a.detach()).sum())(x))
-    lab.holds("the input keeps no graph", not x.requires_grad)
+    lab.holds("the input does not require grad afterwards", not x.requires_grad)
     value, extra = grad(lambda a: ((a * a).sum(), {"doubled": a * 2}), has_aux=True)(x)
     lab.same("with something beside", (value, extra))
     gradient, value = grad_and_value(lambda a: (a * a).sum())(x)
@@ -112,7 +115,7 @@ def grad_refuses(lab: Lab) -> None:
     lab.raises("a number", lambda: grad(lambda a: 3.0)(x), RuntimeError)
     with lab.parity("No page says that this call is an error"):
         lab.raises("no tensor", lambda: grad(lambda a: a)(3.0), RuntimeError, ValueError)
-    with lab.parity("The page describes the pair and does not say that another form is an error"):
+    with lab.parity("The page describes a pair, and does not say that other structures are an error"):
         lab.raises("has_aux without a pair", lambda: grad(lambda a: a.sum(), has_aux=True)(x), RuntimeError)
     lab.raises("whole numbers", lambda: grad(lambda a: a.sum())(x.to(torch.int64)), RuntimeError)
     outside = lab.integers(3, requires_grad=True)
@@ -122,7 +125,9 @@ def grad_refuses(lab: Lab) -> None:
         return a.sum()
 
     with lab.parity("No page says that a write to a captured tensor is an error"):
-        lab.raises("a write into what is outside", lambda: grad(write_into_captured_tensor)(x), RuntimeError)
+        lab.raises(
+            "a write into a captured tensor", lambda: grad(write_into_captured_tensor)(x), RuntimeError
+        )
 
 
 @behaviour(
@@ -151,7 +156,9 @@ def vjp_pulls_back(lab: Lab) -> None:
     lab.same("a constant", pull(y))
     _, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
     lab.same("mapped", vmap(pull)(torch.eye(3, dtype=lab.dtype, device=lab.device)))
-    with lab.parity("The page shows cotangents in the form of the outputs, not that others are an error"):
+    with lab.parity(
+        "The page shows cotangents structured like the outputs, and does not say that others are an error"
+    ):
         lab.raises("another form", lambda: pull((y, y)), RuntimeError, match="(?i)cotangents|outputs|tree")
 
 
@@ -214,7 +221,7 @@ def jacobians(lab: Lab) -> None:
     with lab.parity("No page says that this call is an error"):
         lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
     lab.same("across", jacfwd(jacrev(lambda a: cube(a).sum()))(x))
-    lab.same("the other way across", jacrev(jacfwd(lambda a: cube(a).sum()))(x))
+    lab.same("jacrev of jacfwd", jacrev(jacfwd(lambda a: cube(a).sum()))(x))
 
 
 @behaviour(
@@ -271,9 +278,9 @@ def transforms_and_the_engine(lab: Lab) -> None:
     """
     x = lab.integers(3, requires_grad=True)
     gradient = grad(lambda a: cube(a).sum())(x)
-    lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
+    lab.holds("the gradient at an input that requires grad has a graph", gradient.requires_grad)
     (second,) = torch.autograd.grad(gradient.sum(), x)
-    lab.same("the engine differentiates it", second)
+    lab.same("the engine's gradient of this gradient", second)
     detached = x.detach()
 
     def sum_with_constant_square(a: torch.Tensor) -> torch.Tensor:
@@ -286,13 +293,13 @@ def transforms_and_the_engine(lab: Lab) -> None:
         lab.same("no_grad outside", grad(lambda a: (a * a).sum())(detached))
     inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
     with lab.parity(
-        "The UX limitations page permits that torch.autograd.grad is refused inside of a transform"
+        "The UX limitations page allows a transform to refuse torch.autograd.grad inside its function"
     ):
         lab.same("the engine inside", inner(detached))
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):  # type: ignore[func-returns-value]
         torch.autograd.grad((x * x).sum(), x)
-    lab.holds("saved tensor hooks act outside", bool(saved))
+    lab.holds("saved tensor hooks are called outside", bool(saved))
     mapped = vmap(grad(lambda a: cube(a).sum()))(detached.view(3, 1))
     lab.expect("a gradient for each element", mapped, (3 * detached * detached).view(3, 1).cpu())
 
@@ -355,7 +362,9 @@ def per_sample_gradients(lab: Lab) -> None:
     lab.same("each", each)
     whole = grad(lambda p: vmap(loss_of_sample, in_dims=(None, 0, 0))(p, inputs, targets).sum())(parameters)
     for name, value in whole.items():
-        lab.holds(f"they add up for {name}", torch.equal(each[name].sum(0), value))
+        lab.holds(
+            f"per-sample gradients add up to the gradient of {name}", torch.equal(each[name].sum(0), value)
+        )
     lab.same(
         "a partial dict",
         functional_call(model, {"0.bias": torch.zeros(4, device=lab.device)}, (inputs,)).detach(),

@@ -23,8 +23,8 @@ BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd
     capabilities=("autograd", "forward_ad"),
     page="generated/torch.func.jacrev.html",
     ground=(
-        "The order of nested results is on the page of torch.autograd.functional.jacobian, which the "
-        "migration table equates"
+        "The page of torch.autograd.functional.jacobian, which the migration table names as the equivalent, "
+        "gives the order of nested results"
     ),
 )
 def jacobian_forms(lab: Lab) -> None:
@@ -47,12 +47,12 @@ def jacobian_forms(lab: Lab) -> None:
         for number, factor in enumerate((2, 3, 4, 5)):
             lab.expect(f"{transform_name}: part {number}", result[number // 2][number % 2], factor * identity)
         lab.expect(
-            f"{transform_name} by the first as a default",
+            f"{transform_name} with default argnums",
             jacobian(lambda a, b: a * 2 + b * 3)(x, y),
             2 * identity,
         )
         lab.same(f"{transform_name} by a number", jacobian(torch.multiply, argnums=0)(x, y))
-        lab.same(f"{transform_name} by a tuple of one", jacobian(torch.multiply, argnums=(0,))(x, y))
+        lab.same(f"{transform_name} with one argnum in a tuple", jacobian(torch.multiply, argnums=(0,))(x, y))
         for numbers in (0, (0,), (0, 1), (2, 1)):
             lab.same(
                 f"{transform_name} of trees by {numbers}",
@@ -69,7 +69,7 @@ def jacobian_forms(lab: Lab) -> None:
         matrix = lab.integers(2, 3)
         used, unused = jacobian(lambda a, b: a, argnums=(0, 1))(matrix, matrix)
         lab.expect(f"{transform_name} of the argument itself", used, torch.eye(6).view(2, 3, 2, 3))
-        lab.expect(f"{transform_name} of an argument that is not used", unused, torch.zeros(2, 3, 2, 3))
+        lab.expect(f"{transform_name} of an unused argument", unused, torch.zeros(2, 3, 2, 3))
         lab.expect(f"{transform_name} beside a number", jacobian(lambda a, k: a * k)(x, 3), 3 * identity)
         result_with_auxiliary = jacobian(lambda a: (a * 1, {"p": a * 2, "q": [a + 1]}), has_aux=True)(x)
         lab.same(f"{transform_name} beside a tree", result_with_auxiliary)
@@ -86,7 +86,7 @@ def jacobian_forms(lab: Lab) -> None:
 )
 def jacobians_refuse(lab: Lab) -> None:
     """``jacrev`` and ``jacfwd`` raise errors for functions without an output and for auxiliary results that
-    are not tensors. They also raise errors if ``argnums`` is empty, out of range, repeated or not an integer.
+    are not tensors, and if ``argnums`` is empty, out of range, repeated or not an integer.
     """
     x = lab.integers(3)
     for transform_name, jacobian in BOTH:
@@ -106,17 +106,17 @@ def jacobians_refuse(lab: Lab) -> None:
                 match="argnum",
             )
         lab.raises(
-            f"{transform_name}: one fraction",
+            f"{transform_name}: an argnum that is not an integer",
             lambda: jacobian(torch.mul, argnums=(1, 0.0))(x, x),
             match="int",
         )
         for name, auxiliary in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
             lab.raises(
-                f"{transform_name}: {name} beside",
+                f"{transform_name}: {name} as the auxiliary result",
                 lambda: jacobian(lambda a: (a, auxiliary), has_aux=True)(x),
             )
             lab.raises(
-                f"{transform_name}: {name} in a list beside",
+                f"{transform_name}: {name} in a list of auxiliary results",
                 lambda: jacobian(lambda a: (a, [a, auxiliary]), has_aux=True)(x),
             )
 
@@ -193,7 +193,10 @@ def jacobians_by_the_engine(lab: Lab) -> None:
         ]
         lab.same(f"from the host, {transform_name}", result, host=True)
         for part, expected in zip(result, (there, here, there, here), strict=True):
-            lab.holds(f"from the host, {transform_name}: known", torch.equal(part, torch.diag(expected)))
+            lab.holds(
+                f"from the host, {transform_name}: equals the known Jacobian",
+                torch.equal(part, torch.diag(expected)),
+            )
 
 
 @behaviour(
@@ -203,9 +206,9 @@ def jacobians_by_the_engine(lab: Lab) -> None:
     page="generated/torch.func.jacrev.html",
 )
 def jacobians_of_jacobians(lab: Lab) -> None:
-    """Nested Jacobians have the same values in chunks, under ``vmap``, and in forward or reverse mode. They
-    are zero for a linear map. ``hessian`` equals ``torch.autograd.functional.hessian``, also for unused
-    inputs.
+    """Nested Jacobians have the same values in chunks, under ``vmap``, and in forward or reverse mode. Nested
+    Jacobians of a linear map are zero. ``hessian`` equals ``torch.autograd.functional.hessian``, also for
+    unused inputs.
     """
     rows = lab.integers(5, 2)
 
@@ -217,7 +220,7 @@ def jacobians_of_jacobians(lab: Lab) -> None:
         part = vmap(jacrev(jacrev(four_nested_outputs, chunk_size=size), chunk_size=size))(rows)
         lab.same(f"in chunks of {size}", part)
         pairs = zip(leaves(part), leaves(whole), strict=True)
-        lab.holds(f"in chunks of {size}: as in one", all(torch.equal(a, b) for a, b in pairs))
+        lab.holds(f"in chunks of {size}: agrees with one chunk", all(torch.equal(a, b) for a, b in pairs))
     matrix = lab.integers(4, 3)
     lab.expect("of a linear map", jacrev(jacrev(lambda a: matrix @ a))(lab.integers(3)), torch.zeros(4, 3, 3))
 
@@ -228,8 +231,8 @@ def jacobians_of_jacobians(lab: Lab) -> None:
         return torch.ones((), device=a.device)
 
     for name, function in {
-        "one that is not used": squares_of_first_input,
-        "none that is used": constant,
+        "one unused input": squares_of_first_input,
+        "only unused inputs": constant,
     }.items():
         inputs = (lab.integers(2), lab.integers(3))
         result = hessian(lambda p, f=function: f(*p))(inputs)

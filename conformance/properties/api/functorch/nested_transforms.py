@@ -153,7 +153,7 @@ def three_transforms_of_functions(lab: Lab) -> None:
     shape = (ROWS, ROWS, 3)
     functions: dict[str, tuple[Function, int]] = {
         "a cube": (lambda x: _Cube.apply(x)[0], 1),
-        "a cube and its slope": (_Cube.apply, 1),
+        "a cube and its derivative": (_Cube.apply, 1),
         "a product": (_Product.apply, 2),
         "a square": (lambda x: _Product.apply(x, x), 1),
         "an element": (lambda x: _SelectElement.apply(x, 1) * _SelectElement.apply(x, 0), 1),
@@ -178,7 +178,9 @@ def three_transforms_of_functions(lab: Lab) -> None:
             values, singles = list(leaves(result(*inputs))), list(leaves(loop_function(*inputs)))
             lab.same(f"{order} of {name}", values)
             pairs = zip(values, singles, strict=True)
-            lab.holds(f"{order} of {name}: one by one", all(torch.equal(a, b) for a, b in pairs))
+            lab.holds(
+                f"{order} of {name}: agrees with single calls", all(torch.equal(a, b) for a, b in pairs)
+            )
 
 
 @behaviour(
@@ -187,7 +189,7 @@ def three_transforms_of_functions(lab: Lab) -> None:
     capabilities=("double_backward", "forward_ad"),
     page="generated/torch.autograd.functional.jacobian.html",
     basis="consistency",
-    ground="jacrev of the vjp function and the engine's Jacobian of the same function",
+    ground="jacrev of the vjp function and the engine's Jacobian of this function must agree",
 )
 def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
     """For losses, softmax and layer norm, ``jacrev`` of the ``vjp`` function gives the same Jacobian as
@@ -235,7 +237,9 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
                 inner,
             )
         compare_jacobians_of_vjp_with_engine(
-            f"nll_loss without one label {input_text}", lambda a: F.nll_loss(a, labels, ignore_index=2), x
+            f"nll_loss that ignores one label {input_text}",
+            lambda a: F.nll_loss(a, labels, ignore_index=2),
+            x,
         )
         compare_jacobians_of_vjp_with_engine(
             f"cross_entropy of probabilities {input_text}", lambda a: F.cross_entropy(a, soft, weight), x
@@ -276,8 +280,8 @@ def transforms_refuse_captured_views(lab: Lab) -> None:
         "a row": lambda a: a[0],
         "an element": lambda a: a[0, 0, 0],
         "a slice": lambda a: a[:1],
-        "a slice of another dimension": lambda a: a[:, :1],
-        "a slice between": lambda a: a[:, :1, :],
+        "a slice of the second dimension": lambda a: a[:, :1],
+        "a slice of the second of three dimensions": lambda a: a[:, :1, :],
         "select": lambda a: a.select(1, 2),
         "narrow": lambda a: a.narrow(0, 1, 2),
         "transpose": lambda a: a.transpose(0, 1),
@@ -351,6 +355,6 @@ def transforms_of_solutions_and_lists(lab: Lab) -> None:
     x = lab.integers()
     listed, pull_listed = vjp(lambda a: torch.tensor([a], device=lab.device), x)  # type: ignore[misc]
     viewed, pull_viewed = vjp(lambda a: torch.tensor(a.item(), device=lab.device).view(1), x)  # type: ignore[misc]
-    lab.expect("a list of a number", listed, [x.item()])
+    lab.expect("a tensor of a list with a number", listed, [x.item()])
     lab.expect("its gradient", pull_listed(torch.ones_like(listed))[0], 0.0)
     lab.expect("the gradient of the number", pull_viewed(torch.ones_like(viewed))[0], 0.0)

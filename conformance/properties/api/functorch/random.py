@@ -17,7 +17,7 @@ from conformance.behaviours.lab import Lab
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
 #: The number of elements of a batch, and how many random numbers each element draws. With so many numbers, no
-#: two elements draw the same by chance.
+#: two elements draw equal numbers by chance.
 BATCH, SIZE = 4, 64
 
 
@@ -32,11 +32,13 @@ def check_randomness_options(lab: Lab, name: str, draw: Draw, *, uses_argument: 
     different = vmap(draw, randomness="different")(x)
     lab.same(f"{name}: shape and dtype", (list(different.shape), different.dtype))
     rows = {tuple(row.flatten().tolist()) for row in different}
-    lab.holds(f"{name}: different gives each its own", len(rows) == BATCH)
+    lab.holds(f"{name}: different gives each element different numbers", len(rows) == BATCH)
     sample = x[0].clone()
     same = vmap((lambda a: draw(sample)) if uses_argument else draw, randomness="same")(x)
-    lab.holds(f"{name}: same gives all the same", all(torch.equal(row, same[0]) for row in same))
-    lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
+    lab.holds(
+        f"{name}: same gives all elements equal numbers", all(torch.equal(row, same[0]) for row in same)
+    )
+    lab.holds(f"{name}: same draws random numbers", len(set(same[0].flatten().tolist())) > 1)
 
 
 @behaviour(
@@ -131,25 +133,31 @@ def batches_of_dropout(lab: Lab) -> None:
 
         check_randomness_options(lab, name, feature_dropout, uses_argument=True)
         result = vmap(feature_dropout, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
-        lab.holds(f"{name}: a feature is whole", torch.equal(result[..., 0, 0], result[..., 1, 1]))
+        lab.holds(
+            f"{name}: a feature is kept or dropped as a whole",
+            torch.equal(result[..., 0, 0], result[..., 1, 1]),
+        )
     x = torch.ones(BATCH, SIZE, device=lab.device)
     result = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)
-    lab.same("kept ones are doubled", sorted(set(result.flatten().tolist())))
+    lab.same("kept elements are doubled", sorted(set(result.flatten().tolist())))
     lab.same("outside of training", vmap(lambda a: F.dropout(a, 0.5, training=False))(x))
     lab.raises(
-        "one tensor for all",
+        "dropout of a captured tensor",
         lambda: vmap(lambda a: a + F.dropout(x[0], 0.5))(x),
         RuntimeError,
         match="random",
     )
     same = vmap(lambda a: a * 0 + F.dropout(x[0], 0.5), randomness="same")(x)
-    lab.holds("one tensor for all: the same", all(torch.equal(row, same[0]) for row in same))
+    lab.holds(
+        "dropout of a captured tensor: equal for all elements", all(torch.equal(row, same[0]) for row in same)
+    )
     for size in (1, 3, 10):
         chunked = vmap(
             lambda a: a * torch.rand(SIZE, device=a.device), randomness="different", chunk_size=size
         )(x)
         lab.holds(
-            f"in chunks of {size}: each its own", len({tuple(row) for row in chunked.tolist()}) == BATCH
+            f"in chunks of {size}: elements draw different numbers",
+            len({tuple(row) for row in chunked.tolist()}) == BATCH,
         )
     jacobian = torch.func.jacfwd(lambda a: a * torch.rand(8, device=a.device), randomness="same")(x[0, :8])
     lab.holds("jacfwd draws once", bool((jacobian.diagonal() > 0).all()) and not bool(jacobian.triu(1).any()))

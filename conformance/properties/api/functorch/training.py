@@ -117,7 +117,7 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
         for key, value in each.items():
             lab.close(f"{name}: {key}", value, roundings=2048, matrix=True)
             expected = torch.stack([single[key] for single in singles])
-            lab.holds(f"{name}: {key} is the engine's", trees_agree(value, expected))
+            lab.holds(f"{name}: {key} agrees with the engine's gradient", trees_agree(value, expected))
 
 
 @behaviour(
@@ -156,7 +156,7 @@ def ensembles_that_train(lab: Lab) -> None:
             name: value - 0.25 * gradients[name] for name, value in detached_parameters(single).items()
         }
         lab.holds(
-            f"model {number}: the engine's step",
+            f"model {number}: agrees with the engine's step",
             trees_agree({k: v[number] for k, v in weights.items()}, expected),
         )
         lab.close(
@@ -184,9 +184,13 @@ def ensembles_that_train(lab: Lab) -> None:
             return value, {key: w[key] - rate * gradients[key] for key in w}
 
         losses, weights = vmap(loss_and_weights_with_dropout, randomness="same")(twice, lab.put([0.25, 0.5]))
-        lab.holds(f"{name}: one loss", torch.allclose(losses[0], losses[1], rtol=1e-5, atol=0))
+        lab.holds(
+            f"{name}: both models have the same loss", torch.allclose(losses[0], losses[1], rtol=1e-5, atol=0)
+        )
         moved = weights["2.weight"] - twice["2.weight"]
-        lab.holds(f"{name}: twice the rate, twice the step", trees_agree(2 * moved[0], moved[1]))
+        lab.holds(
+            f"{name}: twice the learning rate gives twice the step", trees_agree(2 * moved[0], moved[1])
+        )
         lab.holds(
             f"{name}: the weights differ", not torch.equal(weights["2.weight"][0], weights["2.weight"][1])
         )
@@ -211,7 +215,7 @@ def gradients_through_training(lab: Lab) -> None:
             nn.Conv2d(1, 2, 3, bias=False),
             nn.GroupNorm(2, 2),
             nn.Tanh(),
-            nn.AvgPool2d(2, 2),  # other pooling kernels need not have a second derivative
+            nn.AvgPool2d(2, 2),  # average, because other pooling kernels need not have a second derivative
             nn.Flatten(),
             nn.Linear(8, 2),
         ),
@@ -301,7 +305,7 @@ def gradients_of_forces(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), page="generated/torch.func.grad.html")
 def gradients_of_many_functions(lab: Lab) -> None:
-    """``grad`` and ``vjp`` return zeros for unused inputs, also in dicts. They differentiate matrix products,
+    """``grad`` and ``vjp`` return zeros for unused inputs, also in dicts. Both differentiate matrix products,
     batched softmax, and writes into new memory.
     """
     x, y, t = lab.integers(3), lab.integers(3), lab.integers(3)
@@ -311,7 +315,7 @@ def gradients_of_many_functions(lab: Lab) -> None:
     value, pull = vjp(lambda a, b: (t, t, b), x, y)  # type: ignore[misc]
     lab.same("outputs that depend on one input", value)
     first, second = pull((t, t, t))
-    lab.expect("not used by any output", first, torch.zeros(3))
+    lab.expect("gradient of an input without an output", first, torch.zeros(3))
     lab.expect("used by the last", second, t.cpu())
     matrix = lab.integers(3, 5)
     lab.expect("a product", grad(lambda a, m: (a @ m).sum())(x, matrix), matrix.sum(1).cpu())
@@ -327,17 +331,17 @@ def gradients_of_many_functions(lab: Lab) -> None:
     lab.close("log_softmax in a batch", result, roundings=64, matrix=True)
     leaf = starts.clone().requires_grad_()
     torch.log_softmax(leaf, -1).backward(t.expand(4, 3))
-    lab.holds("log_softmax in a batch: the engine's", trees_agree(result, leaf.grad))
+    lab.holds("log_softmax in a batch: agrees with the engine", trees_agree(result, leaf.grad))
     escaped: list[torch.Tensor] = []
     grad(lambda a: (escaped.append(a * a), (a * a).sum())[1])(x)  # type: ignore[func-returns-value]
     with lab.parity(
-        "The UX limitations page advises against values that escape; it promises nothing for them"
+        "The UX limitations page advises against values that escape, and promises nothing for such values"
     ):
         lab.expect("a value that escaped from grad", escaped[0].sum(), (x * x).sum().cpu())
     texts: list[str] = []
     vjp(lambda a: (texts.append(repr(x)), a)[1], t)  # type: ignore[func-returns-value]
-    with lab.consistent("two texts of the same tensor, printed inside and outside of a transform"):
-        lab.holds("a tensor from outside prints inside as it does outside", texts == [repr(x)])
+    with lab.consistent("the printed texts of a tensor inside and outside of a transform must agree"):
+        lab.holds("a captured tensor prints equal text inside and outside", texts == [repr(x)])
 
 
 @behaviour(
@@ -366,7 +370,7 @@ def transforms_of_complex_functions(lab: Lab) -> None:
 
     slopes = grad(sum_of_magnitudes)(z)
     lab.expect("bits and lists", bits, [(False, True), (z.tolist(), z.conj().tolist())])
-    lab.expect("the gradient of the size", slopes, torch.sgn(z.cpu()), roundings=16.0)
+    lab.expect("the gradient of the absolute value", slopes, torch.sgn(z.cpu()), roundings=16.0)
     lab.expect("the gradient of the square", grad(lambda a: (a * a.conj()).real.sum())(z), 2 * z.cpu())
 
 

@@ -39,7 +39,7 @@ def vmap_dimensions_in(lab: Lab) -> None:
     lab.same("dimension 1", vmap(torch.sum, in_dims=1)(x))
     with lab.parity("No page says that a negative number counts from the end"):
         lab.same("dimension -1", vmap(torch.sum, in_dims=-1)(x))
-    lab.same("one of two", vmap(torch.mul, in_dims=(0, None))(x, y))
+    lab.same("only one of two inputs is mapped", vmap(torch.mul, in_dims=(0, None))(x, y))
     lab.same("two dimensions", vmap(torch.mul, in_dims=(1, 0))(x, y))
     with lab.parity("No page says that a negative number counts from the end"):
         lab.same("negative and positive", vmap(torch.mul, in_dims=(-2, 0))(x, y))
@@ -56,7 +56,7 @@ def vmap_dimensions_out(lab: Lab) -> None:
     with lab.parity("No page says that a negative number counts from the end"):
         lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
-    lab.same("each its own", vmap(lambda a: (a, a.sum(0)), out_dims=(2, 1))(x))
+    lab.same("a separate out_dim for each output", vmap(lambda a: (a, a.sum(0)), out_dims=(2, 1))(x))
     with lab.parity("The page describes out_dims as an integer or a tuple, not as a tree"):
         lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))  # type: ignore[arg-type]
     lab.same("broadcast over a tree", vmap(lambda a: (a, [a, a]), out_dims=1)(x))
@@ -67,7 +67,9 @@ def vmap_dimensions_out(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", must_detect=("value",), page="generated/torch.func.vmap.html")
 def vmap_keeps_trees(lab: Lab) -> None:
-    """Inputs and outputs may be nested tuples, lists and dicts. Outputs keep their structure."""
+    """Inputs and outputs may be nested tuples, lists and dicts. Outputs have the structure that the function
+    returned.
+    """
     x = lab.integers(3, 2)
     nested = vmap(lambda t: {"sum": t["x"].sum(), "pair": (t["x"], [t["y"][0] * 2])})({"x": x, "y": [x]})
     lab.same("nested", nested)
@@ -147,7 +149,10 @@ def vmap_refuses_results(lab: Lab) -> None:
         )
     with lab.parity("The page does not mention None as out_dims"):
         lab.raises(
-            "None for a mapped one", lambda: vmap(lambda a: a, out_dims=None)(x), ValueError, match="None"
+            "None in out_dims for a mapped result",
+            lambda: vmap(lambda a: a, out_dims=None)(x),
+            ValueError,
+            match="None",
         )
 
 
@@ -176,7 +181,7 @@ def vmap_refuses_values(lab: Lab) -> None:
         return whole.add_(a)
 
     lab.raises(
-        "a write of a batch into one tensor", lambda: vmap(write_into_captured_tensor)(x), RuntimeError
+        "a write of a batch into a captured tensor", lambda: vmap(write_into_captured_tensor)(x), RuntimeError
     )
     lab.raises("allclose", lambda: vmap(torch.allclose)(x, x), RuntimeError)
 
@@ -195,7 +200,7 @@ def vmap_writes_in_place(lab: Lab) -> None:
     lab.same("copied", second)
     flat = lab.integers(6)
     vmap(lambda a: a.zero_())(flat.view(3, 2)[1:])
-    lab.same("through a view from outside", flat)
+    lab.same("a write through a captured view", flat)
     wide = lab.integers(4, 3)
     vmap(lambda a: a.t_() if a.dim() == 2 else a.fill_(1), in_dims=1)(wide)
     lab.same("another dimension", wide)
@@ -238,9 +243,11 @@ def vmap_indexes(lab: Lab) -> None:
     """Under ``vmap``, indexing with tensors, masked fills and index writes act on each element of a batch."""
     x = lab.integers(3, 4)
     where = lab.put([[0, 2], [1, 1], [3, 0]])
-    lab.same("by an index that is mapped", vmap(lambda a, i: a[i])(x, where))
-    lab.same("by one index for all", vmap(lambda a, i: a[i], in_dims=(0, None))(x, where[0]))
-    lab.same("one tensor, many indices", vmap(lambda a, i: a[i], in_dims=(None, 0))(x[0], where))
+    lab.same("indexing by a mapped index", vmap(lambda a, i: a[i])(x, where))
+    lab.same(
+        "indexing by an index that is not mapped", vmap(lambda a, i: a[i], in_dims=(0, None))(x, where[0])
+    )
+    lab.same("indexing a tensor that is not mapped", vmap(lambda a, i: a[i], in_dims=(None, 0))(x[0], where))
     lab.same("gather", vmap(lambda a, i: a.gather(0, i))(x, where))
     lab.same("scatter", vmap(lambda a, i: a.scatter(0, i, 9))(x, where.clamp(max=2)[:, :1]))
     lab.same("masked fill", vmap(lambda a: a.masked_fill(a > 0, 7))(x))
@@ -277,8 +284,13 @@ def vmap_randomness(lab: Lab) -> None:
     same = vmap(eight_random_numbers, randomness="same")(x)
     lab.holds("same gives every element the same numbers", (same == same[0]).all().item())
     different = vmap(eight_random_numbers, randomness="different")(x)
-    lab.holds("different gives each its own", len({tuple(row) for row in different.tolist()}) == 64)
-    with lab.parity("The page names three values of randomness and does not say that others are an error"):
+    lab.holds(
+        "different gives each element different numbers",
+        len({tuple(row) for row in different.tolist()}) == 64,
+    )
+    with lab.parity(
+        "The page names three values of randomness, and does not say that other values are an error"
+    ):
         lab.raises(
             "another word",
             lambda: vmap(add_random_numbers, randomness="some")(x),
@@ -299,7 +311,7 @@ def vmap_in_chunks(lab: Lab) -> None:
         lab.same(f"in chunks of {size}", vmap(lambda a: (a * 2, a.sum()), chunk_size=size)(x))
     lab.same("with out_dims", vmap(lambda a: a * 2, out_dims=1, chunk_size=4)(x))
     lab.same("in_dims", vmap(torch.sum, in_dims=1, chunk_size=2)(x))
-    with lab.parity("The page allows None or an integer and does not say that 0 is an error"):
+    with lab.parity("The page allows None or an integer, and does not say that 0 is an error"):
         lab.raises("no chunk", lambda: vmap(torch.sum, chunk_size=0)(x), ValueError, match="chunk")
 
 
@@ -327,6 +339,6 @@ def vmap_of_modules(lab: Lab) -> None:
     )
     each = torch.stack([model(x) for model in models])
     lab.holds(
-        "the ensemble equals its members",
+        "the stacked models give the results of the single models",
         torch.equal(vmap(call_with_stacked_state, in_dims=(0, 0, None))(parameters, buffers, x), each),
     )

@@ -27,7 +27,7 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
     capabilities=("nested",),
     page="nested.html",
     basis="consistency",
-    ground="vmap over a nested tensor and the single call on each of its parts",
+    ground="vmap over a nested tensor and the single calls on its parts must agree",
 )
 def batches_of_nested_parts(lab: Lab) -> None:
     """``vmap`` over a nested tensor acts on each part. Inside ``vmap``, a part is an ordinary tensor. This
@@ -60,7 +60,7 @@ def batches_of_nested_parts(lab: Lab) -> None:
             vmap(torch.matmul)(x, matrices),
             [a @ b for a, b in zip(parts_of(x), matrices, strict=True)],
         ),
-        "joined over the ragged dimension": (
+        "joined along the ragged dimension": (
             vmap(lambda a, b: torch.cat([a, b], 0))(x, join),
             [torch.cat([a, b], 0) for a, b in zip(parts_of(x), parts_of(join), strict=True)],
         ),

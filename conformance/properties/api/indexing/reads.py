@@ -127,11 +127,11 @@ def basic_indices(lab: Lab) -> None:
         with lab.parity("No page gives the storage offset of a view without elements"):
             lab.same(f"strides of [{index}]", result, strides=True)
         lab.shares(f"[{index}] and the base", base, result)
-    lab.same("an element of no dimensions", base[1, 1, 1][...])
+    lab.same("[...] of a dimensionless tensor", base[1, 1, 1][...])
     with lab.parity("No page says that the bounds of a slice may be tensors"):
         lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])
     with lab.parity("The NumPy page does not say what an index of True or False selects"):
-        lab.apart("what True selects and the base", base, base[True])
+        lab.apart("the base and the result of index True", base, base[True])
         lab.same("True and False", [base[0, 0][True], base[0, 0][False], base[0, 0, 0][None, True]])
 
 
@@ -168,7 +168,7 @@ def advanced_indices(lab: Lab) -> None:
     lab.expect("int32", base[lab.put([1, 3], dtype=torch.int32)], array[[1, 3]])
     lab.expect("indices with gaps", base[lab.put([0, 9, 2, 9])[::2]], array[[0, 2]])
     lab.expect("expanded indices", base[lab.put([1]).expand(3)], array[[1, 1, 1]])
-    lab.expect("an index of no dimensions", base[lab.put(2)], array[2])
+    lab.expect("a dimensionless index", base[lab.put(2)], array[2])
     large = lab.integers(700, 3, low=0, high=6)
     positions = lab.permutation(700)
     lab.expect("many", large[positions], to_wide_array(large)[to_wide_array(positions)])
@@ -224,7 +224,7 @@ def masks(lab: Lab) -> None:
             ],
         )
     lab.expect(
-        "equal to its nonzero elements",
+        "a mask as the indices of its nonzero elements",
         base[by_element],
         to_wide_array(base[by_element.nonzero(as_tuple=True)]),
     )
@@ -283,7 +283,10 @@ def indices_out_of_range(lab: Lab) -> None:
         lab.raises("[0, 0, 0]", lambda: base[0, 0, 0], IndexError, match="(?i)too many indices")
         lab.raises("[..., 0, 0, 0]", lambda: base[..., 0, 0, 0], IndexError, match="(?i)too many indices")
         lab.raises(
-            "a number of no dimensions", lambda: base[0, 0][0], IndexError, match="(?i)0-dim|invalid index"
+            "[0] of a dimensionless tensor",
+            lambda: base[0, 0][0],
+            IndexError,
+            match="(?i)0-dim|invalid index",
         )
     with lab.parity("No page says that a fraction as an index is an error"):
         lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)  # type: ignore[index]
@@ -327,7 +330,7 @@ def indices_out_of_range(lab: Lab) -> None:
     level="core",
     must_detect=("value", "error"),
     page="generated/torch.index_select.html",
-    ground="each function has a page of its own with the formula",
+    ground="the page of each function gives its formula",
 )
 def index_functions_read(lab: Lab) -> None:
     """``index_select``, ``take`` and ``take_along_dim`` read the selected elements. ``unravel_index`` returns
@@ -344,7 +347,7 @@ def index_functions_read(lab: Lab) -> None:
             f"int32 ({dim})", base.index_select(dim, index.int()), numpy.take(array, [3, 0, 0, 2], dim)
         )
     lab.same("index_select of nothing", base.index_select(0, lab.put([], dtype=torch.int64)))
-    with lab.parity("The page asks for an index with one dimension; none without dimensions"):
+    with lab.parity("The page describes an index with one dimension, not a dimensionless index"):
         lab.expect("index_select with no dimensions", base[0].index_select(0, lab.put(3)), array[0, 3:4])
     lab.expect("take", base.take(lab.put([[0, 19], [18, 7]])), numpy.take(array, [[0, 19], [18, 7]]))
     with lab.parity("The page of take does not say that negative indices count from the end"):
@@ -366,19 +369,19 @@ def index_functions_read(lab: Lab) -> None:
         [part.tolist() for part in torch.unravel_index(lab.put([0, 7, 19]), (4, 5))],
         [part.tolist() for part in numpy.unravel_index([0, 7, 19], (4, 5))],
     )
-    lab.same("unravel_index of a shape in a number", torch.unravel_index(lab.put([[3, 1]]), 4))
-    with lab.parity("The page names the index dtypes and does not say that others are an error"):
+    lab.same("unravel_index with a number as shape", torch.unravel_index(lab.put([[3, 1]]), 4))
+    with lab.parity("The page names the index dtypes and does not say that other dtypes are an error"):
         lab.raises(
             "index_select by floats", lambda: base.index_select(0, lab.put([0.0])), RuntimeError, IndexError
         )
-    with lab.parity("The page describes the index as 1-D and does not say that others are an error"):
+    with lab.parity("The page describes the index as 1-D and does not say that other indices are an error"):
         lab.raises(
             "index_select by two dimensions",
             lambda: base.index_select(0, lab.put([[0]])),
             RuntimeError,
             IndexError,
         )
-    with lab.parity("The page names the index dtype and does not say that others are an error"):
+    with lab.parity("The page names the index dtype and does not say that other dtypes are an error"):
         lab.raises("take by floats", lambda: base.take(lab.put([0.0])))
     lab.raises(
         "take_along_dim by floats", lambda: base.take_along_dim(order.float(), 1), match="(?i)long|dtype"
@@ -394,7 +397,7 @@ def index_functions_read(lab: Lab) -> None:
             lambda: base.take_along_dim(order, 3),
             IndexError,
         )
-    with lab.parity("The page names the index dtype and does not say that others are an error"):
+    with lab.parity("The page names the index dtype and does not say that other dtypes are an error"):
         lab.raises(
             "unravel_index of floats",
             lambda: torch.unravel_index(lab.put([0.5]), (2, 2)),
@@ -418,7 +421,7 @@ def index_functions_read(lab: Lab) -> None:
     must_detect=("value",),
     page="tensor_view.html",
     basis="parity",
-    ground="No page says that host indices are accepted; a tutorial asks for one device",
+    ground="No page says that host indices are accepted; a tutorial demands one device for all tensors",
 )
 def indices_of_the_host(lab: Lab) -> None:
     """CPU indices can read and write a tensor on the device. A dimensionless CPU tensor can be assigned to
@@ -434,7 +437,7 @@ def indices_of_the_host(lab: Lab) -> None:
     base[rows, columns] = lab.put([7.0, 8.0])
     lab.same("after writing", base)
     base[columns] = torch.tensor(5.0)
-    lab.same("after writing a number of the host", base)
+    lab.same("after writing a dimensionless CPU tensor", base)
     base.index_put_((rows,), lab.put([[1.0, 2, 3], [4, 5, 6]]))
     lab.same("after index_put_", base)
 

@@ -85,12 +85,12 @@ def what_may_be_assigned(lab: Lab) -> None:
     number[()] = 1
     lab.expect("a number", number, 1)
     number[...] = 0
-    lab.expect("a number by an ellipsis", number, 0)
+    lab.expect("a dimensionless tensor after writing to [...]", number, 0)
     base = lab.integers(4, 3)
     base[lab.put(1)] = 1
     base[lab.put(2), lab.put(0)] = lab.put(0).to(lab.dtype)
     base[None, 0] = 1
-    lab.same("by tensors without dimensions and None", base)
+    lab.same("after writes by dimensionless indices and None", base)
     with lab.parity("The NumPy page does not say what an index of True or False selects"):
         number[True] = 1
         lab.expect("a number by True", number, 1)
@@ -109,18 +109,18 @@ def what_may_be_assigned(lab: Lab) -> None:
     )
     if lab.target.capable("data_dependent_shapes"):
         lab.raises(
-            "values of another number by a mask",
+            "a mask with a wrong number of values",
             lambda: base.__setitem__(base == base, lab.integers(5)),
             RuntimeError,
             IndexError,
             match="(?i)shape|match|broadcast",
         )
     lab.raises(
-        "a shape that is too long",
+        "values with too many dimensions",
         lambda: base.__setitem__(0, lab.integers(2, 3)),
         match="(?i)expand|match|shape|size",
     )
-    with lab.consistent("The same tensor before and after an assignment that failed"):
+    with lab.consistent("A tensor must be equal before and after a failed assignment"):
         lab.expect("base after errors", base, before)
 
 
@@ -195,7 +195,9 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     array[to_wide_array(square), 0] = to_wide_array(source).reshape(2, 2)
     lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
     other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
-    with lab.parity("The page says that values have the dtype of the tensor, not that others are an error"):
+    with lab.parity(
+        "The page says that values have the dtype of the tensor, not that other dtypes are an error"
+    ):
         lab.raises(
             "values of another dtype",
             lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other_dtype)),
@@ -240,7 +242,7 @@ def adding_at_many_indices(lab: Lab) -> None:
     level="core",
     must_detect=("value", "error"),
     page="generated/torch.Tensor.index_copy_.html",
-    ground="each function has a page of its own",
+    ground="each function has its own page",
 )
 def index_functions_write(lab: Lab) -> None:
     """``index_copy``, ``index_fill``, ``index_add``, ``put``, ``masked_fill`` and ``masked_scatter`` write at
@@ -286,7 +288,7 @@ def index_functions_write(lab: Lab) -> None:
         RuntimeError,
         IndexError,
     )
-    with lab.parity("The page names the index dtype and does not say that others are an error"):
+    with lab.parity("The page names the index dtype and does not say that other dtypes are an error"):
         lab.raises(
             "index_copy by floats",
             lambda: base.index_copy(0, positions.float(), source),
@@ -299,9 +301,11 @@ def index_functions_write(lab: Lab) -> None:
             lambda: base.index_add(0, positions, source.to(torch.float64)),
             match="(?i)scalar type|dtype",
         )
-    with lab.parity("The page describes the value as a number and does not say that others are an error"):
+    with lab.parity(
+        "The page describes the value as a number and does not say that other values are an error"
+    ):
         lab.raises("index_fill by two dimensions", lambda: base.index_fill(0, positions, source))
-    with lab.parity("The page describes the mask as boolean and does not say that others are an error"):
+    with lab.parity("The page describes the mask as boolean and does not say that other masks are an error"):
         lab.raises(
             "masked_fill by integers", lambda: base.masked_fill(lab.put([1, 0, 1]), 1), match="(?i)bool|mask"
         )

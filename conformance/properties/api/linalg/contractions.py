@@ -148,7 +148,7 @@ def einsum_by_lists(lab: Lab) -> None:
     level="core",
     must_detect=("error", "message"),
     page="generated/torch.einsum.html",
-    ground="The page states the rules that these equations break, mostly with the word must",
+    ground="The page states the rules that these equations break, mostly with the word 'must'",
 )
 def einsum_refuses(lab: Lab) -> None:
     """Equations that do not match their operands raise errors that describe the mismatch."""
@@ -224,11 +224,11 @@ def chains_of_products(lab: Lab) -> None:
         ("one", [b], "at least 2"),
         ("dtypes", [b, b.to(other_dtype)], "dtype"),
     ):
-        with lab.parity("No page says that fewer than two operands or two dtypes are an error"):
+        with lab.parity("No page says that fewer than two operands, or operands of two dtypes, are an error"):
             lab.raises(
                 f"multi_dot of {name}", lambda: torch.linalg.multi_dot(operands), match=f"(?i){message}"
             )
-    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+    with lab.parity("Only for arithmetic operations, a page says that an integer out= refuses floats"):
         lab.raises(
             "multi_dot into another dtype",
             lambda: torch.linalg.multi_dot([b, b], out=torch.empty(0, dtype=torch.int64, device=lab.device)),
@@ -256,7 +256,7 @@ def chains_of_products(lab: Lab) -> None:
     lab.expect(
         "tensordot of numbers", torch.tensordot(b[0], b[1], 0), to_wide_array(b)[0] * to_wide_array(b)[1]
     )
-    with lab.parity("The page describes non-negative dims and does not say that others are an error"):
+    with lab.parity("The page describes non-negative dims and does not say that other dims are an error"):
         lab.raises("tensordot over -1", lambda: torch.tensordot(u, v, -1), match="(?i)dims >= 0")
     lab.raises(
         "tensordot over other sizes", lambda: torch.tensordot(u, v, ([0], [0])), match="(?i)size|shape|match"
@@ -269,7 +269,7 @@ def chains_of_products(lab: Lab) -> None:
     level="core",
     must_detect=("value", "error"),
     page="generated/torch.linalg.cross.html",
-    ground="The pages list floating and complex dtypes only, so int64 is parity",
+    ground="The pages list floating and complex dtypes only, so int64 has basis parity",
 )
 def cross_products(lab: Lab) -> None:
     """``cross`` and ``linalg.cross`` agree with NumPy along any dimension of size 3, broadcast, and write
@@ -294,8 +294,8 @@ def _check_cross_products(lab: Lab) -> None:
         with lab.parity("No page says that the returned object is the out= tensor itself"):
             lab.holds(f"{name} returns out", function(a, b, dim=1, out=out) is out)
         lab.expect(f"{name} into out", out, expected)
-        with lab.parity("The page describes vectors of three elements, not of an error for others"):
-            lab.raises(f"{name} of a size of 4", lambda: function(a, b, dim=0), match="(?i)3")
+        with lab.parity("The page describes vectors of three elements and names no error for other sizes"):
+            lab.raises(f"{name} along a dimension of size 4", lambda: function(a, b, dim=0), match="(?i)3")
     lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), expected.swapaxes(1, 2))
     lab.expect(
         "broadcast",
@@ -449,7 +449,7 @@ def matrix_exponentials(lab: Lab) -> None:
     lab.same(
         "nothing", [torch.linalg.matrix_exp(zero[:0, :0]), torch.linalg.matrix_exp(zero.expand(0, 4, 4))]
     )
-    with lab.parity("The page lists dtypes and does not say that others are an error"):
+    with lab.parity("The page lists dtypes and does not say that other dtypes are an error"):
         lab.raises(
             "integers",
             lambda: torch.linalg.matrix_exp(torch.zeros(2, 2, dtype=torch.int32, device=lab.device)),

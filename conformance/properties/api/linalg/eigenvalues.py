@@ -60,13 +60,13 @@ def hermitian_eigenvalues(lab: Lab) -> None:
                 )
                 back = (to_wide_array(v) * to_wide_array(w)[..., None, :]) @ adjoint(to_wide_array(v))
                 lab.expect(
-                    f"multiplied back {name}{suffix}",
+                    f"product of the factors, {name}{suffix}",
                     tensor_from_array(lab, back),
                     array,
                     roundings=matrix_roundings(size),
                 )
                 check_orthonormal_columns(lab, f"eigenvectors {name}{suffix}", v)
-                with lab.parity("The page names L and U as values of UPLO, no small letters"):
+                with lab.parity("The page names L and U as values of UPLO, not lowercase letters"):
                     lab.same(
                         f"small letters {name}{suffix}", torch.linalg.eigvalsh(matrix, uplo.lower()).shape
                     )
@@ -76,9 +76,12 @@ def hermitian_eigenvalues(lab: Lab) -> None:
         )
         result = torch.linalg.eigh(a, out=out)
         with lab.parity("No page says that the returned object is the out= tensor itself"):
-            lab.holds(f"eigh of {batch} of {size} returns out", result[0] is out[0] and result[1] is out[1])
+            lab.holds(
+                f"eigh for batch {batch} and size {size} returns out",
+                result[0] is out[0] and result[1] is out[1],
+            )
         lab.expect(
-            f"out of {batch} of {size}",
+            f"out= for batch {batch} and size {size}",
             out[0],
             numpy.linalg.eigvalsh(array),
             roundings=matrix_roundings(size),
@@ -86,10 +89,10 @@ def hermitian_eigenvalues(lab: Lab) -> None:
     a = positive_definite_matrices(lab, 3, 3)
     for name, function in (("eigh", torch.linalg.eigh), ("eigvalsh", torch.linalg.eigvalsh)):
         with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
-            lab.raises(f"{name} of what is not square", lambda: function(a[:2]), match="(?i)square")
+            lab.raises(f"{name} of a matrix that is not square", lambda: function(a[:2]), match="(?i)square")
             lab.raises(f"{name} of a vector", lambda: function(a[0]), match="(?i)2 dimensions")
         for uplo in ("a", "wrong"):
-            with lab.parity("The page names L and U and does not say that others are an error"):
+            with lab.parity("The page names L and U and does not say that other values are an error"):
                 lab.raises(f"{name} of UPLO {uplo}", lambda: function(a, UPLO=uplo), match="(?i)'L' or 'U'")
     real = a.real.dtype
     lab.warns(
@@ -97,7 +100,7 @@ def hermitian_eigenvalues(lab: Lab) -> None:
         lambda: torch.linalg.eigvalsh(a, out=torch.empty(7, dtype=real, device=lab.device)),
         match="(?i)resized",
     )
-    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+    with lab.parity("Only for arithmetic operations, a page says that an integer out= refuses floats"):
         lab.raises(
             "eigvalsh into integers",
             lambda: torch.linalg.eigvalsh(a, out=torch.empty(3, dtype=torch.int32, device=lab.device)),
@@ -141,8 +144,8 @@ def general_eigenvalues(lab: Lab) -> None:
         )
         a = tensor_from_array(lab, array)
         w, v = torch.linalg.eig(a)
-        name = f"{batch} of {size}"
-        lab.same(f"dtypes and shapes of {name}", (w.dtype, v.dtype, w.shape, v.shape))
+        name = f"batch {batch}, size {size}"
+        lab.same(f"dtypes and shapes for {name}", (w.dtype, v.dtype, w.shape, v.shape))
         for function_name, computed in (("eig", w), ("eigvals", torch.linalg.eigvals(a))):
             expected = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
             lab.expect(
@@ -154,13 +157,13 @@ def general_eigenvalues(lab: Lab) -> None:
         residue = numpy.abs(
             to_wide_array(a) @ to_wide_array(v) - to_wide_array(v) * to_wide_array(w)[..., None, :]
         ).max(initial=0.0)
-        lab.holds(f"vectors of {name} are scaled", residue < 1e-3)
+        lab.holds(f"the matrix scales each eigenvector by its eigenvalue, {name}", residue < 1e-3)
         lengths = numpy.linalg.norm(to_wide_array(v), axis=-2)
-        lab.holds(f"vectors of {name} have length 1", numpy.allclose(lengths, 1, atol=1e-4))
+        lab.holds(f"eigenvectors have length 1, {name}", numpy.allclose(lengths, 1, atol=1e-4))
     turn = tensor_from_array(lab, [[0.0, -1], [1, 0]])
     computed = to_wide_array(torch.linalg.eigvals(turn))
     lab.holds(
-        "a turn has the eigenvalues i and -i",
+        "a quarter turn has the eigenvalues i and -i",
         numpy.allclose(sorted(computed.imag), [-1, 1], atol=1e-5)
         and numpy.allclose(computed.real, 0, atol=1e-5),
     )
@@ -168,7 +171,9 @@ def general_eigenvalues(lab: Lab) -> None:
     for name, function in (("eig", torch.linalg.eig), ("eigvals", torch.linalg.eigvals)):
         with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
             lab.raises(f"{name} of a vector", lambda: function(turn[0]), match="(?i)2 dimensions")
-            lab.raises(f"{name} of what is not square", lambda: function(turn[:1]), match="(?i)square")
+            lab.raises(
+                f"{name} of a matrix that is not square", lambda: function(turn[:1]), match="(?i)square"
+            )
     for bad in (math.inf, math.nan):
         invalid = tensor_from_array(lab, [[1.0, 0], [0, bad]])
         with lab.parity("No page says that NaN or infinity in the matrix is an error"):
@@ -176,7 +181,7 @@ def general_eigenvalues(lab: Lab) -> None:
                 f"eig of {bad}", lambda: torch.linalg.eig(invalid), match="(?i)input tensor should not"
             )
     integers = torch.empty(0, dtype=torch.int32, device=lab.device)
-    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+    with lab.parity("Only for arithmetic operations, a page says that an integer out= refuses floats"):
         lab.raises("eigvals into integers", lambda: torch.linalg.eigvals(turn, out=integers), match="(?i)int")
         lab.raises(
             "eig into integers",
@@ -185,7 +190,7 @@ def general_eigenvalues(lab: Lab) -> None:
         )
     if not lab.dtype.is_complex:
         with lab.parity(
-            "The rule that real out= refuses complex values is stated for arithmetic operations only"
+            "Only for arithmetic operations, a page says that a real out= refuses complex values"
         ):
             lab.raises(
                 "eigvals into real numbers",
@@ -227,7 +232,7 @@ def singular_values(lab: Lab) -> None:
                 ..., :count, :
             ]
             lab.expect(
-                f"multiplied back {name} {full}",
+                f"product of the factors, {name}, full_matrices={full}",
                 tensor_from_array(lab, back),
                 to_wide_array(a),
                 roundings=matrix_roundings(5),
@@ -298,7 +303,7 @@ def low_rank_factors(lab: Lab) -> None:
         )
         back = (to_wide_array(u) * to_wide_array(s)[..., None, :]) @ adjoint(to_wide_array(v))
         lab.expect(
-            f"multiplied back {batch} {rows} by {columns}",
+            f"product of the factors, batch {batch}, {rows} by {columns}",
             tensor_from_array(lab, back),
             array,
             roundings=roundings,
@@ -340,7 +345,10 @@ def low_rank_factors(lab: Lab) -> None:
                     axis=0,
                 )
                 lengths = numpy.linalg.norm(to_wide_array(vectors), axis=0)
-                lab.holds(f"vectors by {method} {largest} are scaled", (residues < 1e-4 * lengths).all())
+                lab.holds(
+                    f"the matrix scales each eigenvector by its eigenvalue, {method}, largest={largest}",
+                    (residues < 1e-4 * lengths).all(),
+                )
 
 
 @behaviour(

@@ -42,29 +42,29 @@ def least_squares(lab: Lab) -> None:
         a, b = tensor_from_array(lab, array), lab.integers(*batch, rows, width)
         expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ to_wide_array(b))
         lab.expect(
-            f"{batch} of {rows} by {columns} for {width}",
+            f"batch {batch}, {rows} by {columns}, {width} right-hand sides",
             torch.linalg.lstsq(a, b).solution,
             expected,
             roundings=matrix_roundings(6),
         )
         with lab.parity("The page names the drivers for CPU and CUDA inputs only"):
             lab.expect(
-                f"by gels {batch} of {rows} by {columns} for {width}",
+                f"driver gels, batch {batch}, {rows} by {columns}, {width} right-hand sides",
                 torch.linalg.lstsq(a, b, driver="gels").solution,
                 expected,
                 roundings=matrix_roundings(6),
             )
     a, b = diagonally_dominant_matrices(lab, 1, 3, 3), lab.integers(2, 3, 2)
     lab.expect(
-        "one matrix for a batch of sides",
+        "one matrix for a batch of right-hand sides",
         torch.linalg.lstsq(a, b).solution,
         numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
         roundings=matrix_roundings(3),
     )
     a, b = diagonally_dominant_matrices(lab, 2, 1, 3, 3), lab.integers(1, 2, 3, 1)
-    with lab.parity("The page shows that the matrices broadcast, not that the right-hand sides do"):
+    with lab.parity("The page shows that matrices broadcast, not that right-hand sides broadcast"):
         lab.expect(
-            "batches that broadcast each other",
+            "batches that broadcast with each other",
             torch.linalg.lstsq(a, b).solution,
             numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
             roundings=matrix_roundings(3),
@@ -83,13 +83,13 @@ def least_squares(lab: Lab) -> None:
         lab.raises("a vector", lambda: torch.linalg.lstsq(a[0], b), match="(?i)2 dimensions")
         lab.raises("for a number", lambda: torch.linalg.lstsq(a, b[0, 0]), match="(?i)1 dimension")
         lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
-    with lab.parity("No page says that two dtypes are an error"):
+    with lab.parity("No page says that operands of two dtypes are an error"):
         lab.raises(
             "for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype"
         )
     with lab.parity("The page names the drivers for CPU and CUDA inputs only"):
         lab.raises(
-            "by a driver that is invalid",
+            "lstsq with an invalid driver",
             lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
             match="(?i)driver",
         )
@@ -184,7 +184,7 @@ def systems_of_tensors(lab: Lab) -> None:
         lambda: torch.linalg.tensorinv(square, 1, out=small),
         match="(?i)resized",
     )
-    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+    with lab.parity("Only for arithmetic operations, a page says that an integer out= refuses floats"):
         lab.raises(
             "tensorinv into integers",
             lambda: torch.linalg.tensorinv(square, 1, out=small.real.int()),
@@ -197,7 +197,7 @@ def systems_of_tensors(lab: Lab) -> None:
         ),
         match="(?i)resized",
     )
-    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+    with lab.parity("Only for arithmetic operations, a page says that an integer out= refuses floats"):
         lab.raises(
             "tensorsolve into integers",
             lambda: torch.linalg.tensorsolve(square, lab.integers(4), out=small.real.int()),
@@ -227,7 +227,7 @@ def symmetric_factors(lab: Lab) -> None:
                 transpose = adjoint(factor) if hermitian else factor.swapaxes(-1, -2)
                 products.append((factor * diagonal) @ transpose)
             lab.holds(
-                f"{name} multiplies back, if it is not pivoted",
+                f"the factors of {name} multiply to the matrix, unless LDL pivots",
                 pivoted or any(numpy.allclose(product, array, atol=1e-3) for product in products),
             )
             result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)

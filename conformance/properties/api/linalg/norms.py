@@ -36,7 +36,7 @@ def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Arr
     level="core",
     must_detect=("value", "error"),
     page="generated/torch.linalg.vector_norm.html",
-    ground="The page lists float, double and complex dtypes only, so float16 and bfloat16 are parity",
+    ground="The page lists float, double and complex dtypes only, so float16 and bfloat16 have basis parity",
 )
 def vector_norms(lab: Lab) -> None:
     """``vector_norm``, ``linalg.norm`` and ``torch.norm`` agree with the definition of the norm for every
@@ -62,7 +62,7 @@ def _check_vector_norms(lab: Lab) -> None:
                 expected = _norm_by_definition(
                     array, order, tuple(dim) if isinstance(dim, list) else dim, keep
                 )
-                name = f"{order} of {dim}{' kept' if keep else ''}"
+                name = f"of order {order}, dim={dim}{', keepdim' if keep else ''}"
                 lab.expect(
                     f"vector_norm {name}",
                     torch.linalg.vector_norm(base, order, dim, keep),
@@ -84,7 +84,7 @@ def _check_vector_norms(lab: Lab) -> None:
                             roundings=roundings,
                         )
                     else:
-                        with lab.parity("The page of torch.norm gives no norm of order 0"):
+                        with lab.parity("The page of torch.norm does not define the norm of order 0"):
                             lab.expect(f"torch.norm {name}", torch.norm(base, 0, dim, keep), expected)
         row = base[0, :, 0]
         lab.expect(
@@ -94,7 +94,7 @@ def _check_vector_norms(lab: Lab) -> None:
             roundings=roundings,
         )
         lab.expect(
-            f"{order} of a single element",
+            f"order {order} of a single element",
             torch.linalg.vector_norm(base[:1, :1, :1], order, (0, 1)),
             _norm_by_definition(array[:1, :1, :1], order, (0, 1), False),
             roundings=roundings,
@@ -135,7 +135,7 @@ def _check_vector_norms(lab: Lab) -> None:
             match="(?i)multiple times",
         )
         lab.raises("a dimension of a float", lambda: torch.linalg.vector_norm(base, dim=(0, 1.0)), TypeError)
-    with lab.parity("The page lists dtypes and does not say that others are an error"):
+    with lab.parity("The page lists dtypes and does not say that other dtypes are an error"):
         lab.raises(
             "integers",
             lambda: torch.linalg.vector_norm(torch.ones(3, dtype=torch.int64, device=lab.device)),
@@ -150,7 +150,7 @@ def _check_vector_norms(lab: Lab) -> None:
     must_detect=("value", "error"),
     page="generated/torch.linalg.vector_norm.html",
     basis="parity",
-    ground="No page says that empty extremes are refused or how infinities and NaNs propagate",
+    ground="No page says which norms of no elements are refused, or how infinities and NaN propagate",
 )
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
     """The norm of zero elements is 0. For an order whose reduction has no identity (infinity and negative
@@ -194,7 +194,7 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
                 with numpy.errstate(all="ignore"):
                     expected = numpy.linalg.norm(numpy.array([pair]), order)
                 lab.expect(
-                    f"{order} of the matrix {pair}",
+                    f"order {order} of the matrix {pair}",
                     torch.linalg.norm(x.view(1, 2), order),
                     expected,
                     roundings=8.0,
@@ -218,7 +218,7 @@ def matrix_norms(lab: Lab) -> None:
         for dim in ((0, 1), (1, 0), (-1, -3), (2, 0)):
             for keep in (False, True):
                 expected = numpy.linalg.norm(array, order, dim, keep)
-                name = f"{order} of {dim}{' kept' if keep else ''}"
+                name = f"of order {order}, dim={dim}{', keepdim' if keep else ''}"
                 lab.expect(
                     f"matrix_norm {name}",
                     torch.linalg.matrix_norm(base, order, dim, keep),
@@ -240,7 +240,7 @@ def matrix_norms(lab: Lab) -> None:
                     )
         matrix = base[:, :, 0, 0]
         lab.expect(
-            f"{order} of a transposed matrix",
+            f"order {order} of a transposed matrix",
             torch.linalg.norm(matrix.t(), order),
             numpy.linalg.norm(to_wide_array(matrix).T, order),
             roundings=matrix_roundings(4),
@@ -255,12 +255,12 @@ def matrix_norms(lab: Lab) -> None:
         "of all", torch.linalg.norm(base), numpy.sqrt((abs(array) ** 2).sum()), roundings=matrix_roundings(6)
     )
     lab.expect(
-        "fro is 2 of vectors",
+        "torch.norm with order fro is the vector norm of order 2",
         torch.norm(base, "fro", (0, 1)),
         _norm_by_definition(array, 2, (0, 1), False),
         roundings=matrix_roundings(4),
     )
-    with lab.parity("torch.nuclear_norm is on no page"):
+    with lab.parity("torch.nuclear_norm is undocumented"):
         lab.expect(
             "nuclear_norm",
             torch.nuclear_norm(base, (1, 0)),
@@ -268,7 +268,7 @@ def matrix_norms(lab: Lab) -> None:
             roundings=matrix_roundings(4),
         )
     out = torch.empty(0, dtype=base.real.dtype, device=lab.device)
-    with lab.parity("torch.nuclear_norm is on no page"):
+    with lab.parity("torch.nuclear_norm is undocumented"):
         lab.expect(
             "nuclear_norm into out",
             torch.nuclear_norm(base, (0, 1), keepdim=True, out=out),
@@ -290,12 +290,12 @@ def matrix_norms(lab: Lab) -> None:
     for order in ("fro", "nuc", 2):
         with lab.parity("No page says that this call is an error"):
             lab.raises(
-                f"{order} of one dimension twice",
+                f"order {order} of a repeated dimension",
                 lambda: torch.linalg.norm(matrix, order, (0, 0)),
                 match="(?i)different|multiple",
             )
             lab.raises(
-                f"{order} of a dimension that does not exist",
+                f"order {order} of a dimension that does not exist",
                 lambda: torch.linalg.norm(matrix, order, (0, 4)),
                 IndexError,
             )
@@ -306,11 +306,14 @@ def matrix_norms(lab: Lab) -> None:
             "three dimensions", lambda: torch.linalg.norm(base, 1, (0, 1, 2)), match="(?i)length 1 or 2"
         )
     lab.raises(
-        "torch.norm nuc of a vector", lambda: torch.norm(vector, "nuc", (0,)), RuntimeError, IndexError
+        "torch.norm with order nuc of a vector",
+        lambda: torch.norm(vector, "nuc", (0,)),
+        RuntimeError,
+        IndexError,
     )
     with lab.parity("No page says that this call is an error"):
         lab.raises(
-            "torch.norm nuc of one dimension twice",
+            "torch.norm with order nuc of a repeated dimension",
             lambda: torch.norm(matrix, "nuc", (0, 0)),
             match="(?i)different",
         )
@@ -353,7 +356,7 @@ def condition_numbers(lab: Lab) -> None:
             number = torch.linalg.cond(singular, order)[1].item()
         except RuntimeError:
             number = math.inf
-        lab.holds(f"{order} of a singular matrix is infinite or an error", number == math.inf)
+        lab.holds(f"cond of order {order} of a singular matrix is infinite or an error", number == math.inf)
     none = singular[:, :0, :0]
     for order in ("fro", 2):
         with lab.parity("No page gives the condition number of a matrix without elements"):
@@ -370,11 +373,11 @@ def condition_numbers(lab: Lab) -> None:
         type_is_documented=True,
     )
     for order in ("wrong_norm", 5):
-        with lab.parity("The page lists supported orders and does not say that others are an error"):
+        with lab.parity("The page lists supported orders and does not say that other orders are an error"):
             lab.raises(
                 f"order {order}", lambda: torch.linalg.cond(singular, order), match="(?i)invalid norm type"
             )
-    with lab.parity("The rule that integral out= refuses floats is stated for arithmetic operations only"):
+    with lab.parity("Only for arithmetic operations, a page says that an integer out= refuses floats"):
         lab.raises(
             "into integers",
             lambda: torch.linalg.cond(singular, 2, out=torch.empty(0, dtype=torch.int32, device=lab.device)),

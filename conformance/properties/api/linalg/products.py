@@ -18,7 +18,7 @@ from conformance.properties.api._numpy_values import expect_error_for_two_device
 
 _PRODUCTS = (*FLOATS, *COMPLEX)
 _OUT_OF_VECTORS = "The page of matmul says that out= is not supported for two vectors"
-_COMPLEX_FACTORS = "The pages want real numbers or integers as alpha and beta, not complex numbers"
+_COMPLEX_FACTORS = "The pages describe real numbers and integers as alpha and beta, not complex numbers"
 
 
 @behaviour(
@@ -47,7 +47,7 @@ def matrix_products(lab: Lab) -> None:
             except ValueError:
                 lab.raises(f"{left_shape} and {right_shape}", lambda: a @ b)
                 continue
-            name = f"{left_shape} and {right_shape}{' turned' if turned else ''}"
+            name = f"{left_shape} and {right_shape}{' transposed' if turned else ''}"
             lab.expect(name, torch.matmul(a, b), expected)
             out = torch.empty(0, dtype=lab.dtype, device=lab.device)
             of_vectors = len(left_shape) == len(right_shape) == 1
@@ -91,7 +91,7 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
             size = (6, 5) if order == "transposed" else (5, 12 if order == "gaps" else 6)
             out = torch.full(size, math.nan, dtype=lab.dtype, device=lab.device)
             out = out.t() if order == "transposed" else out[:, ::2] if order == "gaps" else out
-            lab.holds(f"mm {name} returns its {order} out", torch.mm(left, right, out=out) is out)
+            lab.holds(f"mm {name} returns its {order} out=", torch.mm(left, right, out=out) is out)
             lab.expect(f"{name} into a {order} out", out, expected)
         batch = torch.stack([left, left + 1]).contiguous(), torch.stack([right, right])
         lab.expect(f"bmm {name}", torch.bmm(*batch), to_wide_array(batch[0]) @ to_wide_array(batch[1]))
@@ -238,7 +238,7 @@ def sums_of_products(lab: Lab) -> None:
         lab.expect(f"{name} into out", out, beta * to_wide_array(full) + product)
         out = torch.full_like(full, math.nan)
         lab.expect(
-            f"{name} without its tensor into out",
+            f"{name} with beta=0 and a tensor of NaN into out",
             function(nan, *operands, beta=0, alpha=alpha, out=out),
             alpha * product,
         )
@@ -266,8 +266,10 @@ def sums_of_products(lab: Lab) -> None:
     if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
         old = p[0] @ q[0]
         old_values = to_wide_array(old)
-        with lab.parity("The order of arguments with a leading number is on no page"):
-            lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")  # type: ignore[arg-type,call-arg]
+        with lab.parity("The order of arguments with a leading number is undocumented"):
+            lab.warns(
+                "the old argument order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated"
+            )  # type: ignore[arg-type,call-arg]
             lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
 
 
@@ -277,7 +279,7 @@ def sums_of_products(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     page="generated/torch.mm.html",
-    ground="A sum over nothing is zero by definition",
+    ground="A sum of no terms is zero by definition",
 )
 def products_over_nothing(lab: Lab) -> None:
     """If the summed dimension is empty, a product is zero, and ``addmm`` and related functions return

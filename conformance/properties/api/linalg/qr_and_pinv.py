@@ -38,17 +38,17 @@ def orthogonal_factors(lab: Lab) -> None:
         a = tensor_from_array(
             lab, to_wide_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)
         )
-        name = f"{batch} of {rows} by {columns}"
+        name = f"batch {batch}, {rows} by {columns}"
         for mode in ("reduced", "complete"):
             q, r = torch.linalg.qr(a, mode)
             lab.same(f"shapes of {name} {mode}", (q.shape, r.shape))
             lab.expect(
-                f"{name} {mode} multiplied back",
+                f"product of the factors, {name}, {mode}",
                 tensor_from_array(lab, to_wide_array(q) @ to_wide_array(r)),
                 to_wide_array(a),
                 roundings=matrix_roundings(5),
             )
-            lab.holds(f"R of {name} {mode} is upper", bool((r.tril(-1) == 0).all()))
+            lab.holds(f"R of {name} {mode} is upper triangular", bool((r.tril(-1) == 0).all()))
             check_orthonormal_columns(lab, f"Q of {name} {mode}", q)
         q, r = torch.linalg.qr(a, "r")
         lab.expect(f"Q of {name} in mode r", (tuple(q.shape), q.dtype), ((0,), lab.dtype))
@@ -190,11 +190,11 @@ def ranks(lab: Lab) -> None:
     lab.expect("tol of old", rank(a[2], 1.5), 2)
     real = a.real.dtype
     with lab.parity(
-        "The page wants a tolerance that broadcasts with the singular values; one per matrix does not"
+        "The page demands that the tolerance broadcasts with the singular values; one per matrix does not"
     ):
         lab.expect("a tensor of atol", rank(a[2], atol=lab.put([0.2, 0.75, 3.0], dtype=real)), [4, 3, 1])
         lab.expect(
-            "a tensor of atol of each", rank(a, atol=lab.put([2.0, 2, 1.5, 1], dtype=real)), [0, 1, 2, 0]
+            "one atol for each matrix", rank(a, atol=lab.put([2.0, 2, 1.5, 1], dtype=real)), [0, 1, 2, 0]
         )
     lab.same("nothing", [rank(a[:, :0]), rank(a[:0]), rank(a[0, :0, :0], hermitian=True), rank(a[..., :0])])
     out = torch.empty(0, dtype=torch.int64, device=lab.device)
@@ -282,7 +282,7 @@ def pseudo_inverses(lab: Lab) -> None:
     )
     each = lab.put([0.1, 0.6], dtype=diagonal.real.dtype)
     with lab.parity(
-        "The page wants a tolerance that broadcasts with the singular values; one per matrix does not"
+        "The page demands that the tolerance broadcasts with the singular values; one per matrix does not"
     ):
         lab.expect(
             "a tensor of rcond",

@@ -56,7 +56,7 @@ def solving_systems(lab: Lab) -> None:
                 to_wide_array(a), to_wide_array(b)[..., None] if not rhs else to_wide_array(b)
             )
             expected = expected if rhs else expected[..., 0]
-            name = f"{batch} of {size} for {rhs}"
+            name = f"batch {batch}, size {size}, right-hand sides {rhs}"
             lab.expect(name, torch.linalg.solve(a, b), expected, roundings=matrix_roundings(size))
             lab.expect(
                 f"turned {name}",
@@ -122,17 +122,20 @@ def inverses(lab: Lab) -> None:
             ("inv_ex", lambda x: torch.linalg.inv_ex(x).inverse),
         ):
             lab.expect(
-                f"{name} of {batch} of {size}", function(a), expected, roundings=matrix_roundings(size)
+                f"{name} for batch {batch} and size {size}",
+                function(a),
+                expected,
+                roundings=matrix_roundings(size),
             )
             lab.expect(
-                f"{name} of the transposes of {batch} of {size}",
+                f"{name} of transposed matrices, batch {batch} and size {size}",
                 function(a.mT),
                 expected.swapaxes(-1, -2),
                 roundings=matrix_roundings(size),
             )
         out = torch.empty(*batch, size, size, dtype=lab.dtype, device=lab.device).mT.contiguous().mT
-        lab.holds(f"inv of {batch} of {size} returns out", torch.linalg.inv(a, out=out) is out)
-        lab.expect(f"out of {batch} of {size}", out, expected, roundings=matrix_roundings(size))
+        lab.holds(f"inv for batch {batch} and size {size} returns out", torch.linalg.inv(a, out=out) is out)
+        lab.expect(f"out= for batch {batch} and size {size}", out, expected, roundings=matrix_roundings(size))
     gapped = torch.zeros(6, 6, dtype=lab.dtype, device=lab.device)
     gapped[::2, ::2] = diagonally_dominant_matrices(lab, 3, 3)
     lab.expect(
@@ -160,18 +163,20 @@ def inverses(lab: Lab) -> None:
             type_is_documented=True,
         )
         lab.raises(
-            f"{name} of a batch with one",
+            f"{name} of a batch with one singular matrix",
             lambda: function(batch),  # type: ignore[arg-type]
             error,
             match="(?i)batch element 3",
             type_is_documented=True,
         )
         with lab.parity("The page states the expected shape, but not that another shape is an error"):
-            lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
+            lab.raises(
+                f"{name} of a matrix that is not square", lambda: function(bad[:2]), match="(?i)square"
+            )
             lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
     large = _identities_with_one_singular(lab, 64, 4, 2, batch_index=(0, 1), diagonal_index=10)
     lab.raises(
-        "a large batch with one",
+        "a large batch with one singular matrix",
         lambda: torch.inverse(large),
         error,
         match="(?i)batch element 1",
@@ -219,7 +224,7 @@ def lu_factorisations(lab: Lab) -> None:
         a = tensor_from_array(
             lab, to_wide_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)[::-1]
         )
-        name = f"{batch} of {rows} by {columns}"
+        name = f"batch {batch}, {rows} by {columns}"
         for function_name, function in (
             ("lu_factor", torch.linalg.lu_factor),
             ("lu_factor_ex", torch.linalg.lu_factor_ex),
@@ -229,17 +234,17 @@ def lu_factorisations(lab: Lab) -> None:
                 continue
             result = function(a)
             lab.holds(
-                f"{function_name} of {name} has the right shapes",
+                f"{function_name} of {name} returns the correct shapes",
                 result[0].shape == a.shape and result[1].shape == (*batch, count),
             )
             lab.holds(
-                f"pivots of {function_name} of {name} are int32 from 1",
+                f"pivots of {function_name} of {name} are int32 numbers from 1",
                 result[1].dtype == torch.int32
                 and bool(((result[1] >= 1) & (result[1] <= max(rows, 1))).all()),
             )
             p, low, up = torch.lu_unpack(result[0], result[1])
             lab.expect(
-                f"{function_name} of {name} multiplied back",
+                f"product of the factors of {function_name}, {name}",
                 p @ low @ up,
                 to_wide_array(a),
                 roundings=matrix_roundings(4),
@@ -247,7 +252,7 @@ def lu_factorisations(lab: Lab) -> None:
             )
         p, low, up = torch.linalg.lu(a)
         lab.expect(
-            f"linalg.lu of {name} multiplied back",
+            f"product of the factors of linalg.lu, {name}",
             p @ low @ up,
             to_wide_array(a),
             roundings=matrix_roundings(4),
@@ -255,7 +260,7 @@ def lu_factorisations(lab: Lab) -> None:
         )
         lab.same(f"shapes of {name}", (p.shape, low.shape, up.shape))
         lab.holds(
-            f"L of {name} is lower, U upper",
+            f"L of {name} is lower triangular, and U is upper triangular",
             bool((low.triu(1) == 0).all()) and bool((up.tril(-1) == 0).all()),
         )
         if rows == columns:
@@ -266,7 +271,7 @@ def lu_factorisations(lab: Lab) -> None:
                 system = adjoint(to_wide_array(a)) if mirrored else to_wide_array(a)
                 product = system @ to_wide_array(x) if left else to_wide_array(x) @ system
                 lab.holds(
-                    f"lu_solve of {name} {left} {mirrored} solves",
+                    f"lu_solve solves the system, {name}, left={left}, adjoint={mirrored}",
                     numpy.allclose(product, to_wide_array(b if left else b.mT), atol=1e-3),
                 )
             lab.expect(
@@ -354,7 +359,10 @@ def determinants(lab: Lab) -> None:
         doubled, swapped = a.clone(), a.clone()
         doubled[..., 0, :] *= -2
         lab.expect(
-            f"a scaled row of {shape}", torch.det(doubled), -2 * expected, roundings=matrix_roundings(size)
+            f"det after scaling a row, shape {shape}",
+            torch.det(doubled),
+            -2 * expected,
+            roundings=matrix_roundings(size),
         )
         swapped[..., 0, :], swapped[..., -1, :] = a[..., -1, :], a[..., 0, :]
         lab.expect(
@@ -389,9 +397,11 @@ def determinants(lab: Lab) -> None:
         )
     for name, function in (("det", torch.linalg.det), ("slogdet", torch.linalg.slogdet)):
         with lab.parity("The page states the expected shape, but not that another shape is an error"):
-            lab.raises(f"{name} of what is not square", lambda: function(ones[:, :2]), match="(?i)square")
+            lab.raises(
+                f"{name} of a matrix that is not square", lambda: function(ones[:, :2]), match="(?i)square"
+            )
             lab.raises(f"{name} of a vector", lambda: function(ones[0, 0]), match="(?i)2 dimensions")
-    with lab.parity("The page lists the supported dtypes, but not that others are an error"):
+    with lab.parity("The page lists the supported dtypes, but does not say that other dtypes are an error"):
         lab.raises(
             "slogdet of halves",
             lambda: torch.linalg.slogdet(torch.ones(2, 2, dtype=torch.bfloat16, device=lab.device)),
@@ -474,7 +484,7 @@ def cholesky_factorisations(lab: Lab) -> None:
             ),
         )
         both = len(matrix_shape) > 2 and len(sides_shape) > 2
-        with lab.parity("No page says that batches of both sides broadcast") if both else lab.documented():
+        with lab.parity("No page says that batches of both operands broadcast") if both else lab.documented():
             lab.expect(
                 f"cholesky_solve of {matrix_shape} and {sides_shape}",
                 torch.cholesky_solve(b, factor),
@@ -486,21 +496,21 @@ def cholesky_factorisations(lab: Lab) -> None:
         _identities_with_one_singular(lab, 3, 5, batch_index=(3,), diagonal_index=1),  # type: ignore[assignment]
     )
     error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
-    lab.expect("info of a bad matrix", torch.linalg.cholesky_ex(bad).info, 3)
+    lab.expect("info of a matrix that is not positive definite", torch.linalg.cholesky_ex(bad).info, 3)
     lab.expect("info of a batch", torch.linalg.cholesky_ex(batch).info, [0, 0, 0, 2, 0])
     for name, function in (
         ("cholesky", torch.linalg.cholesky),
         ("cholesky_ex", lambda x: torch.linalg.cholesky_ex(x, check_errors=True)),
     ):
         lab.raises(
-            f"{name} of a bad matrix",
+            f"{name} of a matrix that is not positive definite",
             lambda: function(bad),
             error,
             match="(?i)positive-definite",
             type_is_documented=True,
         )
         lab.raises(
-            f"{name} of a batch with one",
+            f"{name} of a batch with one matrix that is not positive definite",
             lambda: function(batch),
             error,
             match=r"\b3\b",
@@ -508,7 +518,9 @@ def cholesky_factorisations(lab: Lab) -> None:
             type_is_documented=True,
         )
         with lab.parity("The page states the expected shape, but not that another shape is an error"):
-            lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
+            lab.raises(
+                f"{name} of a matrix that is not square", lambda: function(bad[:2]), match="(?i)square"
+            )
             lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
     eye = torch.eye(3, dtype=lab.dtype, device=lab.device)
     for name, function in (
@@ -528,7 +540,7 @@ def cholesky_factorisations(lab: Lab) -> None:
             "cholesky_inverse of a vector", lambda: torch.cholesky_inverse(bad[0]), match="(?i)2 dimensions"
         )
         lab.raises(
-            "cholesky_inverse of what is not square",
+            "cholesky_inverse of a matrix that is not square",
             lambda: torch.cholesky_inverse(bad[:2]),
             match="(?i)square",
         )

@@ -20,7 +20,7 @@ MEBIBYTE = 1 << 20
     level="core",
     must_detect=(),
     page="generated/torch.accelerator.memory.memory_allocated.html",
-    ground="The page counts the memory of live tensors",
+    ground="The page describes the memory that tensors occupy",
 )
 def statistics_add_up(lab: Lab) -> None:
     """Allocated bytes grow at least by the size of each allocation and shrink when the memory is freed.
@@ -30,23 +30,25 @@ def statistics_add_up(lab: Lab) -> None:
     memory.collect()
     before = memory.allocated()
     memory.reset_peak()
-    lab.holds("a reset peak is what is allocated", memory.peak() == before)
+    lab.holds("after a reset, the peak equals the allocated bytes", memory.peak() == before)
     block = memory.allocate(8 * MEBIBYTE)
     during = memory.allocated()
-    lab.holds("more is allocated when it is made", during - before >= 8 * MEBIBYTE)
+    lab.holds("allocated bytes grow by the size of a new tensor", during - before >= 8 * MEBIBYTE)
     with lab.parity("No page says how far an allocation may be rounded up"):
-        lab.holds("not much more is allocated than was asked for", during - before < 12 * MEBIBYTE)
-    lab.holds("reserved bytes are not fewer", memory.reserved() >= during)
+        lab.holds("not much more is allocated than requested", during - before < 12 * MEBIBYTE)
+    lab.holds("reserved bytes are not fewer than allocated bytes", memory.reserved() >= during)
     views = [block.view(-1), block[5:], block.detach()]
-    lab.holds("views take nothing", memory.allocated() == during)
+    lab.holds("views allocate no memory", memory.allocated() == during)
     del views, block
     memory.wait_for_frees()
-    lab.holds("as much is allocated as before when it is freed", memory.allocated() == before)
-    lab.holds("the peak stays", memory.peak() >= during)
+    lab.holds("after a free, as much is allocated as before the allocation", memory.allocated() == before)
+    lab.holds("a free does not lower the peak", memory.peak() >= during)
     memory.reset_peak()
-    lab.holds("a reset peak falls", memory.peak() < during)
+    lab.holds("a reset lowers the peak", memory.peak() < during)
     memory.empty_cache()
-    lab.holds("an emptied cache keeps what is allocated", memory.reserved() >= memory.allocated() == before)
+    lab.holds(
+        "emptying the cache does not free live tensors", memory.reserved() >= memory.allocated() == before
+    )
 
 
 @behaviour(
@@ -69,42 +71,49 @@ def tables_of_statistics(lab: Lab) -> None:
         for name in _host_memory_model.STATISTICS
         for kind in ("current", "peak", "allocated", "freed")
     ]
-    lab.holds("every number has its name", all(name in stats for name in names))
+    lab.holds("the table contains every documented name", all(name in stats for name in names))
     with lab.consistent("The table and memory_allocated must report the same number"):
         lab.holds(
-            "allocated is what the getter says", stats["allocated_bytes.all.current"] == memory.allocated()
+            "the table and memory_allocated report the same bytes",
+            stats["allocated_bytes.all.current"] == memory.allocated(),
         )
     with lab.consistent("The table and memory_reserved must report the same number"):
         lab.holds(
-            "reserved is what the getter says", stats["reserved_bytes.all.current"] == memory.reserved()
+            "the table and memory_reserved report the same bytes",
+            stats["reserved_bytes.all.current"] == memory.reserved(),
         )
     for name in _host_memory_model.STATISTICS:
         lab.holds(
-            f"the peak of {name} is not below", stats[f"{name}.all.peak"] >= stats[f"{name}.all.current"]
+            f"the peak of {name} is not below its current value",
+            stats[f"{name}.all.peak"] >= stats[f"{name}.all.current"],
         )
     active, allocated = stats["active_bytes.all.current"], stats["allocated_bytes.all.current"]
     with lab.consistent("allocated memory is in use, so active bytes must not be fewer"):
-        lab.holds("active bytes are not below allocated ones", active >= allocated >= MEBIBYTE)
+        lab.holds("active bytes are not below allocated bytes", active >= allocated >= MEBIBYTE)
     allocated_total, freed_total = stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]
     more = memory.allocate(2 * MEBIBYTE)
     del block
     memory.wait_for_frees()
     after = memory.stats()
     lab.holds(
-        "what was allocated adds up", after["allocated_bytes.all.allocated"] - allocated_total >= more.numel()
+        "the total of allocated bytes grows with each allocation",
+        after["allocated_bytes.all.allocated"] - allocated_total >= more.numel(),
     )
-    lab.holds("what was freed adds up", after["allocated_bytes.all.freed"] - freed_total >= MEBIBYTE)
+    lab.holds(
+        "the total of freed bytes grows with each free",
+        after["allocated_bytes.all.freed"] - freed_total >= MEBIBYTE,
+    )
     change = after["allocated_bytes.all.current"] - allocated
     sums = (
         after["allocated_bytes.all.allocated"]
         - allocated_total
         - (after["allocated_bytes.all.freed"] - freed_total)
     )
-    lab.holds("their difference is the change", sums == change)
+    lab.holds("allocated bytes minus freed bytes equal the change of current bytes", sums == change)
     memory.reset_accumulated()
-    lab.holds("a reset clears them", memory.stats()["allocated_bytes.all.allocated"] < more.numel())
+    lab.holds("a reset clears the totals", memory.stats()["allocated_bytes.all.allocated"] < more.numel())
     lab.holds(
-        "and nothing else",
+        "a reset does not change the current bytes",
         memory.stats()["allocated_bytes.all.current"] == after["allocated_bytes.all.current"],
     )
 
@@ -172,14 +181,14 @@ def running_out_of_memory(lab: Lab) -> None:
             type_is_documented=True,
         )
         with lab.consistent("allocated memory before and after the failed request must be equal"):
-            lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
+            lab.holds(f"a failed request allocates nothing, {turn}", memory.allocated() == before)
         with lab.consistent("A live tensor must have the same values before and after the failed request"):
             lab.same(f"work goes on, {turn}", live + turn)
         with lab.consistent("memory that was available before the failed request must be available after it"):
-            lab.holds(f"memory is available, {turn}", memory.allocate(MEBIBYTE).numel() == MEBIBYTE)
+            lab.holds(f"later allocations succeed, {turn}", memory.allocate(MEBIBYTE).numel() == MEBIBYTE)
         memory.wait_for_frees()
     with lab.parity("No page says that OutOfMemoryError is a RuntimeError"):
-        lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
+        lab.holds("OutOfMemoryError is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
 
 
 @behaviour(
@@ -211,4 +220,4 @@ def memory_is_reused(lab: Lab) -> None:
         allocate_and_free_blocks()
     memory.wait_for_frees()
     lab.holds("reserved memory does not grow", memory.reserved() <= before)
-    lab.same("what is held", live)
+    lab.same("values of live tensors", live)

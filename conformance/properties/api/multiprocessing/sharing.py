@@ -83,25 +83,29 @@ def host_memory_is_shared(lab: Lab) -> None:
     for name in _all_sharing_strategies():
         with _set_sharing_strategy(name):
             shared, private = torch.zeros(5, 5), torch.zeros(5, 5)
-            lab.holds(f"not shared at first, {name}", not shared.is_shared())
+            lab.holds(f"a new tensor is not shared, {name}", not shared.is_shared())
             shared.share_memory_()
-            lab.holds(f"shared, {name}", shared.is_shared() and shared[1].is_shared())
+            lab.holds(f"share_memory_ shares a tensor, {name}", shared.is_shared() and shared[1].is_shared())
             lab.holds(
-                f"the child is done, {name}",
+                f"the child writes to the shared tensor, {name}",
                 _reply_of_forked_child(lambda: _add_three_in_place(shared)) == b"done",
             )
             lab.holds(
-                f"also with private memory, {name}",
+                f"the child writes to its copy of the private tensor, {name}",
                 _reply_of_forked_child(lambda: _add_three_in_place(private)) == b"done",
             )
-            lab.same(f"what the parent sees, {name}", (shared, private), host=True)
+            lab.same(f"tensors in the parent after the child's writes, {name}", (shared, private), host=True)
             empty = torch.empty(0).share_memory_()
-            lab.holds(f"nothing can be shared, {name}", empty.is_shared())
+            lab.holds(f"a tensor without elements can be shared, {name}", empty.is_shared())
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     lab.holds("share_memory returns the module", net.share_memory() is net)
-    lab.holds("all of a module", all(entry.is_shared() for entry in net.state_dict().values()))
+    lab.holds(
+        "all tensors of the module are shared", all(entry.is_shared() for entry in net.state_dict().values())
+    )
     weight = nn.Parameter(torch.zeros(3)).share_memory_()
-    lab.holds("a parameter stays one", isinstance(weight, nn.Parameter) and weight.requires_grad)
+    lab.holds(
+        "a shared parameter is still a Parameter", isinstance(weight, nn.Parameter) and weight.requires_grad
+    )
     lab.same("the device's own tensor", used + 1)
 
 
@@ -130,19 +134,21 @@ def tensors_through_queues(lab: Lab) -> None:
                 received = _through_pickle(torch.ones(2).requires_grad_(needs))
                 with lab.consistent("A received tensor must need gradients like the tensor that was sent"):
                     lab.holds(
-                        f"requires_grad {needs}, {name}", received.requires_grad is needs and received.is_leaf
+                        f"a received leaf has requires_grad={needs}, {name}",
+                        received.requires_grad is needs and received.is_leaf,
                     )
             weight = _through_pickle(nn.Parameter(torch.ones(2)))
             with lab.consistent("A received parameter must be a parameter like the one that was sent"):
-                lab.holds(f"a parameter, {name}", type(weight) is nn.Parameter)
+                lab.holds(f"a received parameter is a Parameter, {name}", type(weight) is nn.Parameter)
             count = _through_pickle(nn.Parameter(torch.tensor(3), requires_grad=False))
             with lab.consistent("A received parameter must be a parameter like the one that was sent"):
                 lab.holds(
-                    f"a parameter of an integer, {name}", type(count) is nn.Parameter and int(count) == 3
+                    f"a received integer parameter has its value, {name}",
+                    type(count) is nn.Parameter and int(count) == 3,
                 )
     result = torch.ones(2, requires_grad=True) * 2
     with lab.parity("No page says that a tensor with a graph cannot be sent"):
-        lab.raises("a result of a graph", lambda: _through_pickle(result), match="(?i)requires_grad|leaf")
+        lab.raises("a tensor with a graph", lambda: _through_pickle(result), match="(?i)requires_grad|leaf")
     meta = _through_pickle(torch.empty(3, 4, device="meta"))
     with lab.consistent("A received meta tensor must have the shape of the one that was sent"):
         lab.holds("meta tensors keep their shape", meta.is_meta and list(meta.shape) == [3, 4])
@@ -178,9 +184,9 @@ def forks_beside_a_device(lab: Lab) -> None:
     reply = _reply_of_forked_child(lambda: _use_device(lab.device))
     lab.holds("the child neither hangs nor dies", reply not in (b"late", b""))
     as_documented = reply == b"worked" or reply.startswith(b"RuntimeError")
-    lab.holds("it works, or a RuntimeError says that it may not", as_documented)
+    lab.holds("the child uses the device or gets a RuntimeError", as_documented)
     with lab.consistent("work on the host must give the same result in the child as in the parent"):
-        lab.holds("the child's work on the host goes on", _reply_of_forked_child(_compute_on_host) == b"done")
+        lab.holds("the child computes on the host", _reply_of_forked_child(_compute_on_host) == b"done")
 
     def delete_inherited_tensor() -> bytes:
         nonlocal x
@@ -189,7 +195,8 @@ def forks_beside_a_device(lab: Lab) -> None:
 
     with lab.parity("No page says that a forked child may delete an inherited tensor"):
         lab.holds(
-            "a child may drop what it inherited", _reply_of_forked_child(delete_inherited_tensor) == b"freed"
+            "a child can delete an inherited tensor",
+            _reply_of_forked_child(delete_inherited_tensor) == b"freed",
         )
     time.sleep(0)
     with lab.consistent("A tensor of the parent must have the same values before and after a fork"):

@@ -42,7 +42,7 @@ def nested_construction(lab: Lab) -> None:
         nested = torch.nested.nested_tensor(parts, layout=layout)
         lab.same(f"parts, {layout}", _detached_parts(nested))
         lab.same(
-            f"what it is, {layout}",
+            f"attributes, {layout}",
             [nested.is_nested, nested.dim(), nested.size(0), nested.dtype, nested.layout],
         )
         lab.same(f"device, {layout}", nested.device.type == lab.device.type)
@@ -63,7 +63,7 @@ def nested_construction(lab: Lab) -> None:
         )
         lab.same(f"in another dtype, {layout}", [wide.dtype, *_detached_parts(wide)])
     lab.raises(
-        "parts of other ranks",
+        "parts with different numbers of dimensions",
         lambda: torch.nested.nested_tensor([lab.integers(2, 3), lab.integers(2)]),
         type_is_documented=True,
     )
@@ -71,8 +71,8 @@ def nested_construction(lab: Lab) -> None:
         [lab.integers(2, dtype=torch.int64), lab.integers(3, dtype=torch.int64)]
     )
     lab.same("whole numbers", [whole.dtype, *_detached_parts(whole)])
-    with lab.parity("No page says that the size of a ragged dimension is an error"):
-        lab.raises("its shape", lambda: torch.nested.nested_tensor(_make_parts(lab)).size(1))
+    with lab.parity("No page says that reading the size of a ragged dimension is an error"):
+        lab.raises("size of a ragged dimension", lambda: torch.nested.nested_tensor(_make_parts(lab)).size(1))
 
 
 @behaviour(
@@ -149,7 +149,7 @@ def jagged_layout(lab: Lab) -> None:
     with lab.parity(_WHICH_OPERATIONS):
         sums = [jagged.sum(-1, keepdim=True), jagged.sum(1)]
     lab.same("sum of the last dimension", _detached_parts(sums[0]))
-    lab.same("sum over the jagged one", sums[1])
+    lab.same("sum over the jagged dimension", sums[1])
     lab.same("transposed", [jagged.transpose(1, 2).shape[1], jagged.unsqueeze(-1).dim()])
     narrowed = torch.nested.narrow(
         lab.integers(3, 5), 1, lab.put([0, 1, 2]), lab.put([2, 3, 1]), layout=torch.jagged

@@ -54,7 +54,7 @@ def activations_of_nan(lab: Lab) -> None:
                 lab.expect(f"{name} at infinity", y[1:3], [high, low], roundings=4, dtype=torch.bfloat16)
     weight = lab.put([0.25], dtype=lab.dtype)
     lab.same("prelu", F.prelu(x[:3], weight))
-    lab.holds("prelu of NaN", bool(F.prelu(x[:1], weight).isnan()))
+    lab.holds("prelu of NaN is NaN", bool(F.prelu(x[:1], weight).isnan()))
     with lab.documented():
         lab.same("clamped", F.threshold(lab.put([1.0, -1.0, 3.0], dtype=lab.dtype), 0.5, 9.0))
     with lab.documented():
@@ -75,7 +75,7 @@ def activations_of_nan(lab: Lab) -> None:
     capabilities=("autograd", "inplace", "double_backward"),
     must_detect=("value", "error"),
     page="generated/torch.nn.ELU.html",
-    ground="inplace does the operation in place, and views share memory with their base",
+    ground="with inplace=True the operation works in place, and views share memory with their base",
 )
 def activations_in_place(lab: Lab) -> None:
     """In-place activations write into views, and the gradients are correct. In-place activations
@@ -113,14 +113,14 @@ def activations_in_place(lab: Lab) -> None:
     overlap = lab.floats(1, 6).expand(6, 6)
     for name, call in list(calls.items())[1:4]:  # not relu and threshold, which accept overlapping memory
         with lab.parity(
-            "tensor.expand.html warns of wrong results after a write to such a tensor; no page names an error"
+            "The page of expand warns that writes to expanded tensors may be wrong; no page names an error"
         ):
             lab.raises(
                 f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation"
             )
     for name, module in (("hardswish", nn.Hardswish(True)), ("silu", nn.SiLU(True)), ("mish", nn.Mish(True))):
         with lab.parity(
-            "tensor.expand.html warns of wrong results after a write to such a tensor; no page names an error"
+            "The page of expand warns that writes to expanded tensors may be wrong; no page names an error"
         ):
             lab.raises(
                 f"{name} of overlapping memory",
@@ -130,24 +130,24 @@ def activations_in_place(lab: Lab) -> None:
     x = lab.put([-1.0, 1.0], requires_grad=True)
     with lab.parity("No page says that the backward pass of a negative slope is an error"):
         lab.raises(
-            "leaky_relu of a negative slope, backward",
+            "backward pass of leaky_relu_ with a negative slope",
             lambda: F.leaky_relu_(x * 1, -2.0).sum().backward(),
             match="(?i)negative slope|slope",
         )
     with lab.parity("No page says that the backward pass of a negative alpha is an error"):
         lab.raises(
-            "elu of a negative alpha, backward",
+            "backward pass of elu_ with a negative alpha",
             lambda: F.elu_(x * 1, -2.0).sum().backward(),
             match="(?i)alpha|negative",
         )
     zero = lab.put([-1.0, 2.0], requires_grad=True)
     F.leaky_relu_(zero * 1, 0.0).sum().backward()
-    lab.expect("gradient of a slope of zero", zero.grad, [0.0, 1.0])
-    lab.raises("softshrink of a negative lambda", lambda: F.softshrink(x, -0.5), match="(?i)lambda")
+    lab.expect("gradient of leaky_relu_ with a slope of zero", zero.grad, [0.0, 1.0])
+    lab.raises("softshrink with a negative lambda", lambda: F.softshrink(x, -0.5), match="(?i)lambda")
     x.grad = None  # a device that raises no error above has accumulated a gradient
     frozen = nn.PReLU(device=lab.device).requires_grad_(False)
     frozen(x).sum().backward()
-    lab.same("prelu of a frozen weight", (x.grad, frozen.weight.grad))
+    lab.same("prelu with a frozen weight", (x.grad, frozen.weight.grad))
 
 
 @behaviour(
@@ -172,7 +172,7 @@ def softmax_of_large_input(lab: Lab) -> None:
     soft = F.softmax(x, 1)
     lab.expect("probabilities add up", soft.sum(1), [1.0, 1.0], roundings=8)
     lab.close("gradient", torch.autograd.grad(soft[:, 0].sum(), x, retain_graph=True), roundings=64)
-    lab.expect("softmin is softmax of the negative", F.softmin(-x, 1), soft.tolist(), roundings=8)
+    lab.expect("softmin is softmax of the negated input", F.softmin(-x, 1), soft.tolist(), roundings=8)
     lab.expect("of one", F.softmax(lab.put([[5.0]]), 1), [[1.0]], roundings=4)
     for shape in ((0, 3), (3, 0)):
         none = lab.integers(*shape, requires_grad=True)
@@ -180,7 +180,10 @@ def softmax_of_large_input(lab: Lab) -> None:
         y.sum().backward()
         lab.same(f"of {shape}", (y, none.grad, F.log_softmax(none, 1)))
     with lab.parity("The formula divides zero by zero here, and no page names the result"):
-        lab.holds("all minus infinity is NaN", bool(F.softmax(lab.put([[-INF, -INF]]), 1).isnan().all()))
+        lab.holds(
+            "softmax of a row of minus infinity is NaN",
+            bool(F.softmax(lab.put([[-INF, -INF]]), 1).isnan().all()),
+        )
     lab.close("over dimensions", [F.softmax(lab.floats(3, 4, 5), dim) for dim in (0, 1, 2, -1)], roundings=16)
     lab.close(
         "in another dtype",
@@ -208,14 +211,17 @@ def gumbel_softmax(lab: Lab) -> None:
     lab.expect("one-hot rows", hard.detach().max(1).values.sum() + 0, 3000.0, roundings=3000)
     share = hard.detach().mean(0)
     for class_index, p in enumerate((0.1, 0.2, 0.7)):
-        lab.holds(f"the share of {p}", abs(float(share[class_index]) - p) < 6 * math.sqrt(p * (1 - p) / 3000))
+        lab.holds(
+            f"the class with probability {p} has this share of the samples",
+            abs(float(share[class_index]) - p) < 6 * math.sqrt(p * (1 - p) / 3000),
+        )
     (hard * lab.put([1.0, 2.0, 3.0])).sum().backward()
-    lab.holds("gradients flow", bool((logits.grad != 0).any()))  # type: ignore[union-attr]
+    lab.holds("hard samples have gradients that are not zero", bool((logits.grad != 0).any()))  # type: ignore[union-attr]
     torch.manual_seed(2)
     first = F.gumbel_softmax(logits, dim=0)
     torch.manual_seed(2)
     with lab.consistent("two calls after the same seed must return the same samples"):
-        lab.holds("a seed repeats it", torch.equal(first, F.gumbel_softmax(logits, dim=0)))
+        lab.holds("the same seed gives the same samples", torch.equal(first, F.gumbel_softmax(logits, dim=0)))
 
 
 @behaviour(
@@ -224,7 +230,7 @@ def gumbel_softmax(lab: Lab) -> None:
     capabilities=("autograd", "double_backward"),
     must_detect=("value",),
     page="notes/autograd.html",
-    ground="derivatives of the documented formulas",
+    ground="derivatives follow from the documented formulas",
 )
 def second_gradients_of_activations(lab: Lab) -> None:
     """First and second gradients of activations are correct. Activations that are not differentiable at some

@@ -27,7 +27,7 @@ untyped_threshold: Any = F.threshold
     must_detect=("value", "shape"),
     page="generated/torch.nn.MSELoss.html",
     basis="parity",
-    ground="The pages ask for a target of the input's shape; none mentions broadcasting",
+    ground="The pages ask for a target of the input's shape; no page mentions broadcasting",
 )
 def losses_of_broadcast_targets(lab: Lab) -> None:
     """Pointwise losses broadcast input and target with a warning. The unreduced loss has the broadcast shape,
@@ -51,7 +51,10 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
             lab.holds(f"{name}, {larger_operand} larger: shape", each.shape == (2, 10))
             whole = function(input.expand(2, 10), target_tensor.expand(2, 10), reduction="none")
             with lab.consistent("The loss of broadcast operands must equal the loss of expanded operands"):
-                lab.holds(f"{name}, {larger_operand} larger: as expanded", torch.allclose(each, whole))
+                lab.holds(
+                    f"{name}, {larger_operand} larger: equal to the loss of expanded operands",
+                    torch.allclose(each, whole),
+                )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 with lab.consistent("The sum must equal the sum of the unreduced loss"):
@@ -69,7 +72,9 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
         target = lab.integers(5, 10, requires_grad=True)
         result = function(lab.integers(5, 10), target, reduction="none")
         with lab.documented():
-            lab.holds(f"{name}: a target with a gradient keeps the shape", result.shape == target.shape)
+            lab.holds(
+                f"{name}: the loss has the shape of a target that requires grad", result.shape == target.shape
+            )
         with lab.documented():
             lab.close(f"{name}: gradient of the target", torch.autograd.grad(result.sum(), target)[0])
 
@@ -121,7 +126,7 @@ def refused_by_losses(lab: Lab) -> None:
     must_detect=("value", "error"),
     page="generated/torch.Tensor.expand.html",
     basis="parity",
-    ground="The page warns of wrong results after a write to such a tensor; no page names an error",
+    ground="The page warns of wrong results after a write to an expanded tensor; no page names an error",
 )
 def activations_into_overlapping_memory(lab: Lab) -> None:
     """An activation raises an error if it writes into a tensor whose elements share memory. ``threshold`` is
@@ -147,7 +152,7 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
     page="generated/torch.nn.ELU.html",
     basis="consistency",
     ground=(
-        "The output gradient before and after the backward pass; gradients and finite differences of softplus"
+        "Output gradients must stay unchanged, and gradients of softplus must agree with finite differences"
     ),
 )
 def activations_keep_gradients_whole(lab: Lab) -> None:
@@ -166,7 +171,7 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
         before = output_gradient.clone()
         module.eval()(leaf + 0).backward(output_gradient)
         name = type(module).__name__
-        lab.holds(f"{name} leaves the gradient", torch.equal(output_gradient, before))
+        lab.holds(f"{name} does not change the output gradient", torch.equal(output_gradient, before))
         with lab.documented():
             lab.close(f"gradient of {name}", leaf.grad, roundings=64)
     soft = nn.Softplus(threshold=1)
@@ -180,7 +185,7 @@ def activations_keep_gradients_whole(lab: Lab) -> None:
     "nn",
     must_detect=("value", "error"),
     page="generated/torch.nn.ConvTranspose2d.html",
-    ground="Module.html describes pre-hooks of the state dict",
+    ground="The page of Module describes pre-hooks of the state dict",
 )
 def options_and_pickles_of_modules(lab: Lab) -> None:
     """Padding can be a list or a tuple. Lists and dicts of parameters are created without a warning. Pickling
@@ -215,4 +220,4 @@ def options_and_pickles_of_modules(lab: Lab) -> None:
     lab.to(lazy)(lab.floats(2, 4))
     lazy.state_dict(prefix="after.")
     lab.same("hooks before the state", prefixes)
-    lab.holds("each ran once", prefixes == ["before.", "after."])
+    lab.holds("each state-dict pre-hook ran once", prefixes == ["before.", "after."])

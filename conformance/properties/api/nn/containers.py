@@ -26,7 +26,7 @@ def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
     level="core",
     must_detect=("value", "error"),
     page="generated/torch.nn.Sequential.html",
-    ground="The page describes the order of calls and append, insert, extend; other edits are on no page",
+    ground="The page describes the order of calls and append, insert, extend; other edits are undocumented",
 )
 def sequential_edits(lab: Lab) -> None:
     """A ``Sequential`` can be indexed, changed, sliced, joined and repeated like a list. It calls its layers
@@ -54,7 +54,7 @@ def sequential_edits(lab: Lab) -> None:
         lab.same("after an item was set", (layer_numbers(net), net(x)))
     net[-1] = second
     with lab.parity("No page says that a Sequential can be edited like a list in this way"):
-        lab.same("after the last was set", (layer_numbers(net), net(x)))
+        lab.same("after the last item was set", (layer_numbers(net), net(x)))
     named = nn.Sequential(OrderedDict(a=first, b=second))
     named[0] = third
     with lab.parity("No page says that a Sequential can be edited like a list in this way"):
@@ -127,13 +127,14 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.same("joined", [joined[-1] is first, len(joined), len(list(joined.parameters()))])
     lab.same("state", list(joined.state_dict()))
     lab.holds(
-        "an empty list has nothing", len(nn.ModuleList()) == 0 and not list(nn.ModuleList().parameters())
+        "an empty ModuleList has no modules and no parameters",
+        len(nn.ModuleList()) == 0 and not list(nn.ModuleList().parameters()),
     )
     with lab.parity("No page says that this call is an error"):
         lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)  # type: ignore[arg-type]
     lab.raises("an index out of range", lambda: items[9], IndexError, type_is_documented=True)
     with lab.parity("No page says that calling a list of modules is an error"):
-        lab.raises("a list that is called", lambda: items(x), NotImplementedError)
+        lab.raises("calling a ModuleList", lambda: items(x), NotImplementedError)
 
     table = nn.ModuleDict({"b": first, "a": second})
     table["c"] = third
@@ -189,7 +190,7 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     with lab.parity("No page says that this call is an error"):
         lab.raises("extending by a tensor", lambda: items.extend(tensors[0]), TypeError)
     with lab.parity("No page says that calling a list of parameters is an error"):
-        lab.raises("a list that is called", lambda: items(tensors[0]), RuntimeError)
+        lab.raises("calling a ParameterList", lambda: items(tensors[0]), RuntimeError)
 
     table = nn.ParameterDict(OrderedDict(b=nn.Parameter(tensors[0]), a=tensors[1]))
     table["c"] = tensors[2]
@@ -247,8 +248,10 @@ def copies_of_containers(lab: Lab) -> None:
         lab.same(f"state after {method_name}", dict(copied.state_dict()))
         lab.same(f"names after {method_name}", [name for name, _ in copied.named_parameters()])
         lab.apart(f"parameters after {method_name}", copied.items[0], module.items[0])
-        lab.holds(f"{method_name} keeps words", copied.note == [1, 2] and copied.table["word"] == "text")
-        lab.holds(f"{method_name} keeps types", type(copied.items) is nn.ParameterList)
+        lab.holds(
+            f"{method_name} keeps strings and lists", copied.note == [1, 2] and copied.table["word"] == "text"
+        )
+        lab.holds(f"{method_name} keeps the class ParameterList", type(copied.items) is nn.ParameterList)
     shallow = copy.copy(module.layers)
     lab.holds("a copy holds the same modules", shallow[0] is module.layers[0])
     with lab.documented():
@@ -265,9 +268,15 @@ def parameter_lists_on_meta(lab: Lab) -> None:
         [nn.Parameter(torch.empty(2, 3, device="meta")), nn.Parameter(torch.empty(4, device="meta"))]
     )
     with lab.parity("No page says how a list of parameters is printed"):
-        lab.holds("their shapes are printed", "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items))
+        lab.holds(
+            "the text of a parameter list contains the shapes",
+            "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items),
+        )
     real = items.to_empty(device=lab.device)
-    lab.holds("they are real", all(parameter.device.type == lab.device.type for parameter in real))
+    lab.holds(
+        "to_empty returns parameters on the device",
+        all(parameter.device.type == lab.device.type for parameter in real),
+    )
     with torch.no_grad():
         for parameter in real:
             parameter.fill_(2)

@@ -47,9 +47,11 @@ def casting_modules(lab: Lab) -> None:
     lab.raises("to an integer", lambda: net.to(torch.int64), TypeError)
     with lab.parity("No page says that this call is an error"):
         lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
-        lab.raises("to a number by place", lambda: net.to(lab.device, 1), TypeError)  # type: ignore[call-overload]
+        lab.raises(
+            "to() with a number as second positional argument", lambda: net.to(lab.device, 1), TypeError
+        )  # type: ignore[call-overload]
     with lab.parity("No page says that an unknown device name is an error"):
-        lab.raises("to a word that is not a device", lambda: net.to("nowhere"), RuntimeError)
+        lab.raises("to a string that is not a device", lambda: net.to("nowhere"), RuntimeError)
 
 
 @behaviour(
@@ -109,7 +111,8 @@ def parameters_keep_their_identity(lab: Lab) -> None:
         old_weight = net.weight
         net.half()
         lab.holds(
-            "overwritten when asked to", net.weight is not old_weight and old_weight.dtype == torch.float32
+            "conversion replaces parameters if the future flag is set",
+            net.weight is not old_weight and old_weight.dtype == torch.float32,
         )
     finally:
         torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
@@ -132,11 +135,11 @@ def views_in_modules(lab: Lab) -> None:
         net.apply(lambda child: child.weight.mul_(2))  # type: ignore[arg-type,operator]
     lab.same("doubled", net.weight)
     with lab.parity("_version is private; the note only describes the counter"):
-        lab.holds("a new version", net.weight._version > version)
+        lab.holds("a write increases the version", net.weight._version > version)
     row = net.weight.view(-1)
     net.half()
     with lab.parity("No page says what happens to older views of a converted parameter"):
-        lab.holds("views of before keep their dtype", row.dtype == torch.float32)
+        lab.holds("a view made before the conversion keeps its dtype", row.dtype == torch.float32)
     net.float()
     x = lab.integers(2, 3, requires_grad=True)
     y = net(x)
@@ -168,7 +171,10 @@ def modules_from_meta(lab: Lab) -> None:
     outer.own = nn.Parameter(torch.empty(2, device="meta"))
     outer.inner = nn.Linear(2, 2, device="meta")
     outer.to_empty(device=lab.device, recurse=False)
-    lab.holds("without recursion", outer.own.device.type == lab.device.type and outer.inner.weight.is_meta)
+    lab.holds(
+        "to_empty with recurse=False does not change submodules",
+        outer.own.device.type == lab.device.type and outer.inner.weight.is_meta,
+    )
     module = torch.nn.utils.skip_init(nn.Linear, 3, 2, device=lab.device, dtype=lab.dtype)
     lab.same(
         "made without values",
@@ -181,5 +187,5 @@ def modules_from_meta(lab: Lab) -> None:
         module.weight.fill_(2)
         module.bias.fill_(1)
     lab.expect("usable", module(lab.put([[1.0, 1.0, 1.0]])), [[7.0, 7.0]])
-    with lab.parity("The page wants a class of modules, but does not say that another class is an error"):
+    with lab.parity("The page demands a module class, but does not say that another class is an error"):
         lab.raises("skip_init of no module", lambda: torch.nn.utils.skip_init(dict, 3), RuntimeError)

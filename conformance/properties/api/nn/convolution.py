@@ -38,7 +38,7 @@ def same_and_valid_padding(lab: Lab) -> None:
             w = lab.integers(3, 2, *(kernel, 3, 2)[:dims], requires_grad=True)
             label = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
             same = call(x, w, padding="same", dilation=dilation)
-            lab.holds(f"the size is kept: {label}", same.shape[2:] == x.shape[2:])
+            lab.holds(f"padding same keeps the size: {label}", same.shape[2:] == x.shape[2:])
             total_padding = [dilation * (size - 1) for size in w.shape[2:]]
             padding_by_side = [side for pad in reversed(total_padding) for side in (pad // 2, pad - pad // 2)]
             show_close_convolution(
@@ -67,7 +67,9 @@ def same_and_valid_padding(lab: Lab) -> None:
             f"gradients of valid: {dims}",
             torch.autograd.grad((result.real if result.is_complex() else result).sum(), (x, w)),
         )
-        lab.raises(f"same with a stride: {dims}", lambda: call(x, w, padding="same", stride=2))
+        lab.raises(
+            f"padding same with a stride: {dims} dimensions", lambda: call(x, w, padding="same", stride=2)
+        )
         lab.raises(f"an unknown word: {dims}", lambda: call(x, w, padding="full"))
 
 
@@ -76,7 +78,7 @@ def same_and_valid_padding(lab: Lab) -> None:
     level="core",
     must_detect=("value", "error"),
     page="generated/torch.nn.Conv2d.html",
-    ground="The padding modes are those of torch.nn.functional.pad",
+    ground="The padding modes are the modes of torch.nn.functional.pad",
 )
 def padding_of_convolution_modules(lab: Lab) -> None:
     """For each ``padding_mode`` (zeros, reflect, replicate, circular), a convolution module equals ``F.pad``
@@ -104,15 +106,27 @@ def padding_of_convolution_modules(lab: Lab) -> None:
                 show_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
         lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)  # type: ignore[arg-type]
-        lab.raises(f"{dims}: same with a stride", lambda: make(2, 2, 3, padding="same", stride=2), ValueError)
+        lab.raises(
+            f"{dims} dimensions: padding same with a stride",
+            lambda: make(2, 2, 3, padding="same", stride=2),
+            ValueError,
+        )
         lab.raises(f"{dims}: no groups", lambda: make(2, 2, 3, groups=0), ValueError)
         with lab.parity("No page says that a negative number of groups is an error"):
             lab.raises(f"{dims}: negative groups", lambda: make(2, 2, 3, groups=-1), ValueError)
-        lab.raises(f"{dims}: channels that groups do not divide", lambda: make(3, 4, 3, groups=2), ValueError)
-        lab.raises(f"{dims}: outputs that groups do not divide", lambda: make(4, 3, 3, groups=2), ValueError)
+        lab.raises(
+            f"{dims} dimensions: input channels that groups do not divide",
+            lambda: make(3, 4, 3, groups=2),
+            ValueError,
+        )
+        lab.raises(
+            f"{dims} dimensions: output channels that groups do not divide",
+            lambda: make(4, 3, 3, groups=2),
+            ValueError,
+        )
     with lab.parity("The page of ConvTranspose2d does not describe padding_mode"):
         lab.raises(
-            "a transposed one that reflects",
+            "a transposed convolution with reflect padding",
             lambda: nn.ConvTranspose2d(2, 2, 3, padding_mode="reflect"),
             ValueError,
         )
@@ -144,7 +158,7 @@ def grouped_convolutions(lab: Lab) -> None:
         y = module(x)
         output_gradient = lab.integers(*y.shape)
         y.backward(output_gradient)
-        label = f"{dims} dimensions, {inputs} to {outputs} in {groups}"
+        label = f"{dims} dimensions, {inputs} to {outputs} channels in {groups} groups"
         show_close_convolution(lab, f"result: {label}", y)
         show_close_convolution(lab, f"gradients: {label}", (x.grad, gradients_by_name(module)))
         parts = []
@@ -201,12 +215,12 @@ def convolution_gradients(lab: Lab) -> None:
             show_close_convolution(lab, f"gradients, {label}", results)
             show_close_convolution(
                 lab,
-                f"of the input by function, {label}",
+                f"gradient of the input by torch.nn.grad, {label}",
                 gradient_functions[0](x.shape, w, output_gradient, **options),
             )
             show_close_convolution(
                 lab,
-                f"of the weight by function, {label}",
+                f"gradient of the weight by torch.nn.grad, {label}",
                 gradient_functions[1](x, w.shape, output_gradient, **options),
             )
             if dims < 3:
@@ -274,7 +288,7 @@ def refusals_of_convolutions(lab: Lab) -> None:
     for dims, make in MODULES.items():
         size = (4,) * dims
         lab.raises(
-            f"{dims}: a kernel that does not fit",
+            f"{dims} dimensions: a kernel larger than the input",
             lambda: with_whole_number_state(lab, make(2, 2, 6))(lab.integers(1, 2, *size)),
             match="(?i)kernel size",
         )
@@ -320,7 +334,7 @@ def refusals_of_convolutions(lab: Lab) -> None:
         )
         with lab.documented():
             lab.same(
-                f"{dims}: a kernel that just fits",
+                f"{dims} dimensions: a kernel as large as the input",
                 with_whole_number_state(lab, make(1, 1, 4))(lab.integers(2, 1, *size)).shape,
             )
             lab.same(
@@ -350,7 +364,7 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
         else:
             with lab.parity("No page says that an output_size out of range is an error"):
                 lab.raises(f"size {size}", lambda: module(x, output_size=size), ValueError)
-    lab.same("a size with batch and channels", module(x, output_size=(2, 3, 12, 14)).shape)
+    lab.same("an output_size with batch and channels", module(x, output_size=(2, 3, 12, 14)).shape)
     for kernel, stride, padding, dilation in ((2, 1, 0, 1), (3, 2, 1, 1), (3, 3, 2, 2), (2, 3, 1, 3)):
         options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
         y = lab.integers(1, 2, 13, 14)

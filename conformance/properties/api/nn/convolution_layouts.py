@@ -106,7 +106,7 @@ def strided_convolutions(lab: Lab) -> None:
         )
     show_close_convolution(
         lab,
-        "along one axis of a volume",
+        "a 3D convolution along one axis",
         F.conv3d(lab.integers(2, 3, 3, 3, 20), lab.integers(3, 1, 1, 1, 17), groups=3),
     )
     show_close_convolution(
@@ -118,7 +118,7 @@ def strided_convolutions(lab: Lab) -> None:
     odd = single.as_strided(single.shape, (single.stride(0) + 7, *single.stride()[1:]))
     show_close_convolution(
         lab,
-        "a stride that does not matter",
+        "an unusual stride of a dimension of size 1",
         (F.conv2d(odd, lab.integers(2, 4, 1, 1)), F.conv_transpose2d(odd, lab.integers(4, 2, 1, 1))),
     )
 
@@ -151,6 +151,7 @@ def memory_formats_of_weights(lab: Lab) -> None:
         converted = nn.utils.convert_conv3d_weight_memory_format(volume, layout)
         if lab.target.capable("channels_last"):
             lab.holds(
-                f"of three dimensions in {layout}", converted[0].weight.is_contiguous(memory_format=layout)
+                f"a 3D convolution weight has the format {layout}",
+                converted[0].weight.is_contiguous(memory_format=layout),
             )
-        show_close_convolution(lab, f"values of three dimensions in {layout}", (converted(y), before))
+        show_close_convolution(lab, f"values of a 3D convolution in {layout}", (converted(y), before))

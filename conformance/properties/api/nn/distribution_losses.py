@@ -105,7 +105,7 @@ def losses_between_vectors(lab: Lab) -> None:
     x, y = lab.put([1.0, 2.0, 3.0], dtype=lab.dtype), lab.put([2.0, 0.0, 3.0], dtype=lab.dtype)
     lab.expect("margin ranking", F.margin_ranking_loss(x, y, sign, reduction="none"), [1.0, 2.0, 0.0])
     lab.expect(
-        "with a margin of two",
+        "margin ranking with a margin of two",
         F.margin_ranking_loss(x, y, sign, margin=2.0, reduction="none"),
         [3.0, 4.0, 2.0],
     )
@@ -125,7 +125,7 @@ def losses_between_vectors(lab: Lab) -> None:
     lab.close("with the closer negative", swapped, roundings=32)
     for reduction in REDUCTIONS:
         by_function = F.triplet_margin_with_distance_loss(anchor, positive, negative, reduction=reduction)
-        lab.close(f"with the default distance, {reduction}", by_function, roundings=32)
+        lab.close(f"triplet loss with the default distance, {reduction}", by_function, roundings=32)
         with_distance = F.triplet_margin_with_distance_loss(
             anchor,
             positive,
@@ -134,7 +134,7 @@ def losses_between_vectors(lab: Lab) -> None:
             margin=2.0,
             reduction=reduction,
         )
-        lab.same(f"with a distance of one's own, {reduction}", with_distance)
+        lab.same(f"triplet loss with a custom distance, {reduction}", with_distance)
         with_swap = F.triplet_margin_with_distance_loss(
             anchor,
             positive,
@@ -143,7 +143,7 @@ def losses_between_vectors(lab: Lab) -> None:
             swap=True,
             reduction=reduction,
         )
-        lab.same(f"and the closer negative, {reduction}", with_swap)
+        lab.same(f"triplet loss with a custom distance and swap, {reduction}", with_swap)
     with_distance.backward()
     lab.same("gradient of the anchor", anchor.grad)
     F.cosine_embedding_loss(a, b, sign, reduction="sum").backward()
@@ -166,7 +166,7 @@ def gaussian_losses(lab: Lab) -> None:
             f"for each row, {reduction}", F.gaussian_nll_loss(x, t, each, reduction=reduction), roundings=64
         )
         lab.close(
-            f"without the last dimension, {reduction}",
+            f"a variance without the last dimension, {reduction}",
             F.gaussian_nll_loss(x, t, each[:, 0], reduction=reduction),
             roundings=64,
         )
@@ -204,7 +204,7 @@ def distances(lab: Lab) -> None:
         [[5.0], [5.0]],
         roundings=8,
     )
-    with lab.parity("The page of PairwiseDistance asks for equal shapes; broadcasting is on no page"):
+    with lab.parity("The page of PairwiseDistance asks for equal shapes; broadcasting is undocumented"):
         lab.expect("broadcast", F.pairwise_distance(a, a[:1], eps=0.0), [0.0, 5.0], roundings=8)
     lab.expect("one pair", F.pairwise_distance(a[0], a[1], eps=0.0), 5.0, roundings=8)
     x: Any = lab.put([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype, requires_grad=True)
@@ -214,7 +214,7 @@ def distances(lab: Lab) -> None:
         "of all pairs", F.cosine_similarity(x[:1, None], y[None, :2], dim=-1).shape, torch.Size([1, 2])
     )
     F.cosine_similarity(x, y).sum().backward()
-    lab.holds("gradient at zero is finite", x.grad.isfinite().all())
+    lab.holds("the gradient of cosine_similarity at zero is finite", x.grad.isfinite().all())
     lab.close("of small vectors", F.cosine_similarity(x.detach() * 1e-4, y * 1e-4), roundings=64)
     lab.close("along the first dimension", F.cosine_similarity(x.detach(), y, dim=0), roundings=64)
     points = lab.put([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]], dtype=lab.dtype, requires_grad=True)
@@ -228,7 +228,7 @@ def distances(lab: Lab) -> None:
         lab.close(f"gradient, p={p}", points.grad, roundings=64)
         equal = torch.ones(3, 2, device=lab.device, dtype=lab.dtype, requires_grad=True)
         F.pdist(equal, p=p).sum().backward()
-        lab.expect(f"gradient of equal points, p={p}", equal.grad, [[0.0, 0.0]] * 3)
+        lab.expect(f"gradient of pdist of equal points, p={p}", equal.grad, [[0.0, 0.0]] * 3)
     lab.expect("no points", F.pdist(lab.integers(0, 3)), [])
     lab.expect("one point", F.pdist(lab.integers(1, 3)), [])
     lab.expect("no coordinates", F.pdist(lab.integers(3, 0)), [0.0, 0.0, 0.0])
@@ -269,7 +269,7 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     untyped_functional.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward(retain_graph=True)
     lab.close("gradient", logits.grad, roundings=512)
     lab.close(
-        "a target of no labels",
+        "a target without labels",
         untyped_functional.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"),
         roundings=256,
     )
@@ -289,13 +289,13 @@ def connectionist_temporal_classification(lab: Lab) -> None:
         roundings=256,
     )
     short = untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
-    lab.holds("too short is infinite", short[0].isinf() and short[1].isfinite())
+    lab.holds("the loss of a too short input is infinite", short[0].isinf() and short[1].isfinite())
     cut = untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
-    lab.expect("or zero", cut[:1], [0.0])
+    lab.expect("zero_infinity replaces an infinite loss by zero", cut[:1], [0.0])
     logits.grad = None
     untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
-    lab.expect("with a gradient of zero", logits.grad[:, 0].abs().sum(), 0.0)
-    lab.holds("and a finite one beside", logits.grad.isfinite().all())
+    lab.expect("gradient of a loss that zero_infinity replaced", logits.grad[:, 0].abs().sum(), 0.0)
+    lab.holds("all gradients are finite with zero_infinity", logits.grad.isfinite().all())
     with lab.parity("The page states the expected shape, but not that another shape is an error"):
         lab.raises("too few input lengths", lambda: untyped_functional.ctc_loss(log, targets, (6,), (3, 2)))
         lab.raises("too few target lengths", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (3,)))
@@ -309,10 +309,12 @@ def connectionist_temporal_classification(lab: Lab) -> None:
             lambda: untyped_functional.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
         )
     lab.raises(
-        "an input longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (7, 6), (3, 2))
+        "an input length larger than the input",
+        lambda: untyped_functional.ctc_loss(log, targets, (7, 6), (3, 2)),
     )
     lab.raises(
-        "a target longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (4, 2))
+        "a target length larger than the target",
+        lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (4, 2)),
     )
 
 
@@ -330,10 +332,21 @@ def adaptive_log_softmax(lab: Lab) -> None:
     target = lab.put([0, 1, 3, 6, 7])
     log = module.log_prob(x)
     lab.close("log probabilities", log, roundings=64, matrix=True)
-    lab.expect("they add up to one", log.exp().sum(1), [1.0] * 5, roundings=64, matrix=True)
+    lab.expect(
+        "exponentials of the log probabilities add up to one",
+        log.exp().sum(1),
+        [1.0] * 5,
+        roundings=64,
+        matrix=True,
+    )
     output, loss = module(x, target)
-    lab.close("the target's", output, roundings=64, matrix=True)
-    lab.close("are those of all", log.gather(1, target[:, None]).squeeze(1), roundings=64, matrix=True)
+    lab.close("log probabilities of the targets", output, roundings=64, matrix=True)
+    lab.close(
+        "log probabilities of the targets, from log_prob",
+        log.gather(1, target[:, None]).squeeze(1),
+        roundings=64,
+        matrix=True,
+    )
     lab.close("loss", loss, roundings=64, matrix=True)
     predicted = module.predict(x)
     lab.same("predictions", (predicted.dtype, predicted.shape))
@@ -352,8 +365,8 @@ def adaptive_log_softmax(lab: Lab) -> None:
         lab.raises("an input of one dimension and several targets", lambda: module(x[0], target))
     for cutoffs in ([5, 2], [2, 2], [0, 2], [2, 8], [2.5]):
         with lab.parity(
-            "only the order and integer type of cutoffs are on the page; repeated, zero and too large ones "
-            "are not"
+            "The page demands ordered integers as cutoffs; it does not mention repeated, zero or too large "
+            "cutoffs"
         ):
             lab.raises(
                 f"cutoffs {cutoffs}",

@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab, lab_work
 from conformance.properties.api._exact_modules import ROUNDINGS
 
 FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
-#: Largest allowed deviation of a statistic, in standard deviations. A correct generator exceeds it once in
-#: 10**9 draws.
+#: Largest allowed deviation of a statistic, in standard deviations. A correct generator exceeds this
+#: bound in about 2 of 10**9 checks.
 SIGMAS = 6.0
 
 
@@ -37,7 +37,7 @@ def ends_of_dropout(lab: Lab) -> None:
             y = F.dropout(x, p, training)
             lab.same(f"p={p}, training={training}", y)
             lab.same(f"gradient, p={p}, training={training}", torch.autograd.grad(y.sum(), x))
-            with lab.parity("torch.native_dropout has no page"):
+            with lab.parity("torch.native_dropout is undocumented"):
                 lab.same(f"the operator, p={p}, training={training}", torch.native_dropout(x, p, training)[0])
     for make in (
         nn.Dropout,
@@ -94,12 +94,15 @@ def shares_of_dropout(lab: Lab) -> None:
                 gradient = x.grad.float().cpu()
                 share = float((output == 0).double().mean())
             allowed = SIGMAS * math.sqrt(p * (1 - p) / output.numel())
-            lab.holds(f"the share is near {p}: {layout_name}, {inplace}", abs(share - p) <= allowed)
+            lab.holds(f"the share of zeros is near {p}: {layout_name}, {inplace}", abs(share - p) <= allowed)
             lab.holds(
-                f"the rest is scaled: {layout_name}, {inplace}",
+                f"other elements are scaled: {layout_name}, {inplace}",
                 bool(((output == 0) | ((output - 1 / (1 - p)).abs() < 0.01)).all()),
             )
-            lab.holds(f"gradients have the mask: {layout_name}, {inplace}", torch.equal(output, gradient))
+            lab.holds(
+                f"gradients have the mask of the output: {layout_name}, {inplace}",
+                torch.equal(output, gradient),
+            )
             lab.same(f"dtype and shape: {layout_name}, {inplace}", (y.dtype, y.shape))
             with lab.parity("No page says which memory format the result of dropout has"):
                 lab.same(f"strides: {layout_name}, {inplace}", lab.strides(y))
@@ -129,18 +132,18 @@ def dropout_of_features(lab: Lab) -> None:
             with lab_work():
                 flat = y.cpu().flatten(2)
             lab.holds(
-                f"{make.__name__}: channels are whole, in place {inplace}",
+                f"{make.__name__}: a channel is dropped as a whole, in place {inplace}",
                 bool((flat == flat[..., :1]).all()),
             )
             share = float((flat[..., 0] == flat.min()).double().mean())
             lab.holds(
-                f"{make.__name__}: half of them, in place {inplace}",
+                f"{make.__name__}: about half of the channels are dropped, in place {inplace}",
                 abs(share - 0.5) <= SIGMAS * math.sqrt(0.25 / 800),
             )
     for make, size in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
         with lab_work():
             flat = make(0.5)(torch.ones(size, device=lab.device)).cpu().flatten(1)
-        lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
+        lab.holds(f"{make.__name__} without a batch drops whole channels", bool((flat == flat[:, :1]).all()))
     with lab.parity("The page states the expected shape, but not that another shape is an error"):
         lab.raises(
             "Dropout1d of four dimensions",
@@ -182,7 +185,7 @@ def constant_initialization(lab: Lab) -> None:
     shape: tuple[int, ...]
     for shape in ((3,), (3, 4), (2, 3, 1, 2)):
         x = torch.empty(shape, device=lab.device, requires_grad=True)
-        lab.holds(f"returned itself, {shape}", init.constant_(x, 2.5) is x and x.is_leaf)
+        lab.holds(f"constant_ returns its argument, {shape}", init.constant_(x, 2.5) is x and x.is_leaf)
         lab.expect(f"constant {shape}", x.detach() + 0, torch.full(shape, 2.5))
         lab.expect(f"ones {shape}", init.ones_(x).detach() + 0, torch.ones(shape))
         lab.expect(f"zeros {shape}", init.zeros_(x).detach() + 0, torch.zeros(shape))
@@ -190,21 +193,21 @@ def constant_initialization(lab: Lab) -> None:
     for groups in (1, 3):
         for dims, call in ((1, F.conv1d), (2, F.conv2d), (3, F.conv3d)):
             weight = init.dirac_(torch.empty(9, 3, *(3,) * dims, device=lab.device), groups)
-            lab.same(f"dirac of {groups} groups, {dims}", weight)
+            lab.same(f"dirac_ with {groups} groups, {dims} dimensions", weight)
             x = lab.integers(2, 3, *(5,) * dims)
             y = call(x, weight)
             inner = x[tuple([slice(None)] * 2 + [slice(1, -1)] * dims)]
             for part in range(groups):
                 start = part * 9 // groups
                 lab.expect(
-                    f"keeps channels, group {part} of {groups}, {dims}",
+                    f"a dirac_ convolution keeps channels, group {part} of {groups}, {dims} dimensions",
                     y[:, start : start + 3],
                     inner.cpu(),
                     roundings=ROUNDINGS,
                     matrix=True,
                 )
             if groups == 1:
-                lab.expect(f"the rest is zero, {dims}", y[:, 3:].abs().sum(), 0.0)
+                lab.expect(f"other output channels are zero, {dims} dimensions", y[:, 3:].abs().sum(), 0.0)
     for shape in ((3,), (2, 2, 2)):
         with lab.parity("The page states the expected shape, but not that another shape is an error"):
             lab.raises(
@@ -224,7 +227,7 @@ def constant_initialization(lab: Lab) -> None:
             )
     with lab.parity("No page says that groups which do not divide the channels are an error"):
         lab.raises(
-            "dirac of groups that do not divide",
+            "dirac_ with groups that do not divide the channels",
             lambda: init.dirac_(torch.empty(4, 2, 3, device=lab.device), 3),
             ValueError,
         )
@@ -243,7 +246,7 @@ def constant_initialization(lab: Lab) -> None:
             match="(?i)no-op",
         )
     lab.warns(
-        "a name without an underscore",
+        "init.normal without an underscore",
         lambda: init.normal(torch.empty(2, 2, device=lab.device)),
         category=FutureWarning,
         match="(?i)deprecated",
@@ -268,7 +271,10 @@ def gains_of_nonlinearities(lab: Lab) -> None:
     slope: Any
     for slope in (None, 0, 0.01, 10):
         expected = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
-        lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - expected) < 1e-12)
+        lab.holds(
+            f"the gain of leaky_relu is correct, slope {slope}",
+            abs(init.calculate_gain("leaky_relu", slope) - expected) < 1e-12,
+        )
     for slope in (True, [1], {"a": 1}):
         with lab.parity("No page says that this call is an error"):
             lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
@@ -281,19 +287,24 @@ def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: 
     with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count, width = host.numel(), high - low
-    lab.holds(f"{name} lies in its range", bool((host >= low - 1e-6).all() and (host <= high + 1e-6).all()))
     lab.holds(
-        f"{name} has its mean",
+        f"{name} lies in the expected range", bool((host >= low - 1e-6).all() and (host <= high + 1e-6).all())
+    )
+    lab.holds(
+        f"{name} has the expected mean",
         abs(float(host.mean()) - (low + high) / 2) < SIGMAS * width / math.sqrt(12 * count),
     )
     # If ``count`` values are uniformly distributed, their variance is itself random. The variance of this
     # statistic is width**4 / (180 * count).
     lab.holds(
-        f"{name} has its variance",
+        f"{name} has the expected variance",
         abs(float(host.var()) - width**2 / 12) < SIGMAS * width**2 / math.sqrt(180 * count),
     )
     quarters = ((host - low) / width * 4).clamp(0, 3.999).long().bincount(minlength=4).double() / count
-    lab.holds(f"{name} is even", float((quarters - 0.25).abs().max()) < SIGMAS * math.sqrt(3 / 16 / count))
+    lab.holds(
+        f"{name} has equal shares in all quarters of the range",
+        float((quarters - 0.25).abs().max()) < SIGMAS * math.sqrt(3 / 16 / count),
+    )
 
 
 def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
@@ -303,13 +314,17 @@ def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviat
     with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count = host.numel()
-    lab.holds(f"{name} has its mean", abs(float(host.mean()) - mean) < SIGMAS * deviation / math.sqrt(count))
     lab.holds(
-        f"{name} has its variance", abs(float(host.var()) / deviation**2 - 1) < SIGMAS * math.sqrt(2 / count)
+        f"{name} has the expected mean",
+        abs(float(host.mean()) - mean) < SIGMAS * deviation / math.sqrt(count),
+    )
+    lab.holds(
+        f"{name} has the expected variance",
+        abs(float(host.var()) / deviation**2 - 1) < SIGMAS * math.sqrt(2 / count),
     )
     inside = float(((host - mean).abs() < deviation).double().mean())
     lab.holds(
-        f"{name} has its share within one deviation",
+        f"the expected share of {name} is within one standard deviation",
         abs(inside - 0.682689) < SIGMAS * math.sqrt(0.2166 / count),
     )
 
@@ -358,8 +373,10 @@ def random_initialization(lab: Lab) -> None:
     few = init.sparse_(torch.empty(100, 30, device=lab.device), 0.2, 0.5)
     with lab_work():
         host = few.cpu()
-    lab.holds("sparse columns have their zeros", bool(((host == 0).sum(0) == 20).all()))
-    _check_normal(lab, "the rest of a sparse one", host[host != 0], 0.0, 0.5)
+    lab.holds(
+        "each column of sparse_ has the requested number of zeros", bool(((host == 0).sum(0) == 20).all())
+    )
+    _check_normal(lab, "nonzero elements of sparse_", host[host != 0], 0.0, 0.5)
     for shape in ((3, 4), (4, 3), (20, 2, 3, 4), (2, 3, 4, 5)):
         for gain in (1.0, 1.5):
             flat = init.orthogonal_(torch.empty(shape, device=lab.device), gain).flatten(1)
@@ -398,7 +415,9 @@ def truncated_normal_initialization(lab: Lab) -> None:
         with lab_work():
             host = x.cpu().double()
         label = f"N({mean}, {deviation}) in [{low}, {high}]"
-        lab.holds(f"within its bounds: {label}", bool((host >= low).all() and (host <= high).all()))
+        lab.holds(
+            f"all values are within the bounds: {label}", bool((host >= low).all() and (host <= high).all())
+        )
         a, b = (low - mean) / deviation, (high - mean) / deviation
 
         def normal_density(z: float) -> float:
@@ -413,13 +432,13 @@ def truncated_normal_initialization(lab: Lab) -> None:
         # shift of the mean.
         slack = float(torch.finfo(lab.dtype).eps) * max(abs(low), abs(high))
         lab.holds(
-            f"with its mean: {label}",
+            f"the mean is correct: {label}",
             abs(float(host.mean()) - expected_mean) < SIGMAS * deviation / 100 + slack,
         )
         unique = host.unique().numel()
         floor = {torch.float32: 5000, torch.float16: 400, torch.bfloat16: 50}[lab.dtype]
         with lab.parity("No page says how many different values are drawn"):
-            lab.holds(f"of many values: {label}", unique > floor)
+            lab.holds(f"values seldom repeat: {label}", unique > floor)
         if deviation == 0.1:
-            lab.holds(f"none at the bounds: {label}", not bool(((host == low) | (host == high)).any()))
+            lab.holds(f"no value is at a bound: {label}", not bool(((host == low) | (host == high)).any()))
     lab.expect("at last", init.zeros_(x).sum(), 0.0)

@@ -51,20 +51,27 @@ def embeddings(lab: Lab) -> None:
         for count in (1, 40):
             module.zero_grad()
             module(lab.put([row] * count + [1, 3])).sum().backward()
-            lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)  # type: ignore[index]
-            lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)  # type: ignore[index]
+            lab.expect(
+                f"gradient of the padding row, {count} times index {padding}",
+                module.weight.grad[row],
+                [0.0] * 4,
+            )  # type: ignore[index]
+            lab.expect(f"gradient of another row, {count} times padding", module.weight.grad[1], [1.0] * 4)  # type: ignore[index]
     pretrained = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
     lab.same("from given rows", pretrained(index))
-    lab.holds("they are frozen", not pretrained.weight.requires_grad)
-    lab.holds("unless asked", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
+    lab.holds("from_pretrained freezes the weight by default", not pretrained.weight.requires_grad)
+    lab.holds(
+        "freeze=False does not freeze the weight",
+        nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad,
+    )
     ints = lab.integers(4, 2, dtype=torch.int32)
-    with lab.parity("The page wants a floating-point table; a table of integers is on no page"):
+    with lab.parity("The page describes a floating-point table; a table of integers is undocumented"):
         lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
     first = torch.autograd.grad(F.embedding(index, table).square().sum(), table, create_graph=True)
     lab.same("second gradient", torch.autograd.grad(first[0].sum(), table))
-    lab.raises("a table of no dimension", lambda: F.embedding(index, table.sum()), RuntimeError, IndexError)
+    lab.raises("a dimensionless table", lambda: F.embedding(index, table.sum()), RuntimeError, IndexError)
     lab.raises("a table of three", lambda: F.embedding(index, table[None]), match="2-D")
-    with lab.parity("The page wants integer indices, but does not say that others are an error"):
+    with lab.parity("The page describes integer indices, but does not say that other indices are an error"):
         lab.raises("indices of floats", lambda: F.embedding(index.float(), table))
     for padding in (6, -7):
         with lab.parity("No page says that padding_idx out of range is an error"):
@@ -95,7 +102,7 @@ def sparse_embeddings(lab: Lab) -> None:
     grad: Any = module.weight.grad
     lab.holds("the gradient is sparse", grad.is_sparse)
     with lab.parity("No page says that the gradient is not coalesced"):
-        lab.holds("it is not coalesced", not grad.is_coalesced())
+        lab.holds("the sparse gradient is not coalesced", not grad.is_coalesced())
     with lab.parity(
         "No page says which entries the uncoalesced gradient has, and _indices and _values are private"
     ):
@@ -127,8 +134,8 @@ def norms_of_embeddings(lab: Lab) -> None:
     y = F.embedding(lab.put([0, 1, 0]), table, max_norm=1.0)
     lab.expect("rows", y, [[0.6, 0.8], [0.5, 0.5], [0.6, 0.8]], roundings=16)
     lab.expect("the selected row of the table", table[0], [0.6, 0.8], roundings=16)
-    with lab.parity("No page says that rows which are not selected are left alone"):
-        lab.expect("another row of the table", table[2], [6.0, 8.0], roundings=16)
+    with lab.parity("No page says that rows which are not selected stay unchanged"):
+        lab.expect("a row of the table that is not selected", table[2], [6.0, 8.0], roundings=16)
     lab.expect(
         "by the sum",
         F.embedding(lab.put([2]), original_table, max_norm=7.0, norm_type=1.0),
@@ -138,7 +145,7 @@ def norms_of_embeddings(lab: Lab) -> None:
     many = lab.put([0, 3]).repeat(300)
     module = nn.Embedding.from_pretrained(original_table.clone(), freeze=False, max_norm=1.0)
     result = module(many)
-    lab.expect("repeated rows are shortened once", result[-2:], [[0.6, 0.8], [0.0, 1.0]], roundings=16)
+    lab.expect("a repeated row is rescaled once", result[-2:], [[0.6, 0.8], [0.0, 1.0]], roundings=16)
     result.sum().backward()
     lab.same("gradient", module.weight.grad)
     bag = nn.EmbeddingBag.from_pretrained(original_table.clone(), max_norm=1.0, mode="sum")
@@ -181,7 +188,7 @@ def bags_of_embeddings(lab: Lab) -> None:
                 lab.put(rows, dtype=lab.dtype), mode=mode, include_last_offset=True
             )
             lab.close(
-                f"with the last offset, {label}",
+                f"with include_last_offset, {label}",
                 last(index, lab.put([0, 0, 3, 3, 6, 6], dtype=index_type)),
                 roundings=8,
             )
@@ -219,7 +226,9 @@ def bags_of_embeddings(lab: Lab) -> None:
                 roundings=8,
             )
     cut = nn.EmbeddingBag.from_pretrained(table.detach(), include_last_offset=True, padding_idx=7)
-    lab.close("a last offset and padding", cut(lab.put([0, 1, 2, 3]), lab.put([0, 3, 4])), roundings=8)
+    lab.close(
+        "include_last_offset and padding_idx", cut(lab.put([0, 1, 2, 3]), lab.put([0, 3, 4])), roundings=8
+    )
 
 
 @behaviour(

@@ -39,7 +39,7 @@ def forward_hooks(lab: Lab) -> None:
         net[0].register_forward_pre_hook(recording_hook("d")),
         net[0].register_forward_pre_hook(recording_hook("e"), prepend=True),
     ]
-    lab.same("result with hooks that look", net(x))
+    lab.same("result with hooks that return nothing", net(x))
     lab.same("order", order)
     for handle in handles:
         handle.remove()
@@ -49,13 +49,13 @@ def forward_hooks(lab: Lab) -> None:
     before = net[0].register_forward_pre_hook(lambda module, args: (args[0] * 2,))
     lab.same("a changed input", net(x))
     single = net[0].register_forward_pre_hook(lambda module, args: args[0] + 1)
-    lab.same("changed again, as a single value", net(x))
+    lab.same("an input changed again, returned as a single value", net(x))
     after = net[0].register_forward_hook(lambda module, args, output: -output)
     lab.same("a changed output", net(x))
     hook_arguments: list[torch.Tensor] = []
     last = net[0].register_forward_hook(lambda module, args, output: hook_arguments.extend((args[0], output)))
     net(x)
-    lab.same("what the last hook sees", hook_arguments)
+    lab.same("input and output that the last hook receives", hook_arguments)
     for handle in (before, single, after, last):
         handle.remove()
     with (
@@ -108,11 +108,11 @@ def hooks_with_keywords(lab: Lab) -> None:
     calls: list[str] = []
     module.register_forward_hook(lambda *args: calls.append("always"), always_call=True)
     module.register_forward_hook(lambda *args: calls.append("else"))
-    with lab.parity("No page says that adding a word to a tensor is an error"):
+    with lab.parity("No page says that adding a string to a tensor is an error"):
         lab.raises("a call that fails", lambda: module(x, shift="word"), TypeError, RuntimeError)
-    lab.same("hooks of a call that fails", calls)
+    lab.same("hooks that run in a failing call", calls)
     module(x)
-    lab.same("and of one that does not", calls)
+    lab.same("hooks that run in a successful call after the failing call", calls)
 
 
 @behaviour(
@@ -171,7 +171,7 @@ def backward_hooks(lab: Lab) -> None:
     out = net(x).sum()
     out.backward(retain_graph=True)
     out.backward()
-    lab.same("with a graph that is kept", len(counts))
+    lab.same("hook calls in two backward passes of a retained graph", len(counts))
     sizes: list[Any] = []
     module = _TwoInputModule()
 
@@ -219,8 +219,8 @@ def corners_of_backward_hooks(lab: Lab) -> None:
     needs = _RequiresGradRecorder(flags)
     needs.register_full_backward_hook(lambda *args: None)
     needs(x, x.detach(), x)
-    with lab.consistent("inputs must need gradients with hooks as they do without"):
-        lab.same("which inputs need gradients", flags)
+    with lab.consistent("inputs must have the same requires_grad with and without hooks"):
+        lab.same("requires_grad of each input", flags)
     with_text = _TextModule()
     gradients: list[Any] = []
     with_text.register_full_backward_hook(lambda module, inputs, outputs: gradients.append((inputs, outputs)))
@@ -233,18 +233,21 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         lambda module, inputs, outputs: calls.append((inputs, outputs))
     )
     linear(lab.integers(1, 2)).sum().backward()
-    lab.same("an input that needs no gradient", calls)
+    lab.same("gradients for an input that does not require grad", calls)
     handle.remove()
     with (
         linear.register_full_backward_hook(lambda module, inputs, outputs: lab.integers(1, 2)),
-        lab.parity("No page says that a gradient for an input without need is an error"),
+        lab.parity("No page says that a gradient for an input that does not require grad is an error"),
     ):
-        lab.raises("a gradient for no one", lambda: linear(lab.integers(1, 2)).sum().backward())
+        lab.raises(
+            "a gradient for an input that does not require grad",
+            lambda: linear(lab.integers(1, 2)).sum().backward(),
+        )
     loss = nn.L1Loss()
     last_gradients: list[Any] = []
     with loss.register_full_backward_hook(lambda module, inputs, outputs: last_gradients.append(inputs[1])):  # type: ignore[index]
         loss(x.detach() + 1, x).backward()
-    lab.same("an input that needs a gradient beside one that does not", last_gradients)
+    lab.same("gradient of an input that requires grad next to an input that does not", last_gradients)
     act = nn.ReLU()
     for name, hook in (
         ("too few", lambda m, grad_output: ()),
@@ -338,7 +341,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
     lab.same("removed", order)
     handle = registry.register_module_forward_hook(lambda module, args, output: -output)
     try:
-        lab.same("an output that all change", net(x))
+        lab.same("output with a global hook that negates it", net(x))
     finally:
         handle.remove()
     handle = registry.register_module_full_backward_hook(
@@ -347,7 +350,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
     try:
         x.grad = None
         nn.ReLU()(x).sum().backward()
-        lab.same("a gradient that all change", x.grad)
+        lab.same("gradient changed by a global hook", x.grad)
     finally:
         handle.remove()
     handle = registry.register_module_full_backward_hook(lambda module, grad_input, grad_output: ())
@@ -381,7 +384,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
         module.a = nn.Parameter(lab.integers(3))
     finally:
         handle.remove()
-    lab.holds("a hook may give another parameter", module.a is substitute)
+    lab.holds("a hook can replace a parameter", module.a is substitute)
 
 
 def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from conformance.behaviours.lab import Lab
     ground="The pages say that inplace does the same operation in place",
 )
 def modules_in_place(lab: Lab) -> None:
-    """Each module of the module database that has an option ``inplace`` returns the same results and
+    """Each module of torch's module database that has an option ``inplace`` returns the same results and
     gradients with and without ``inplace``. It writes into its input only with ``inplace=True``.
     """
     infos = [
@@ -62,7 +62,8 @@ def modules_in_place(lab: Lab) -> None:
             lab.holds(f"{name} in place writes into its input", torch.equal(copy, in_place))
             lab.close(name, result)
             lab.holds(
-                f"{name} in place gives the same", torch.allclose(result, in_place, rtol=1e-4, atol=1e-5)
+                f"{name} in place returns the out-of-place result",
+                torch.allclose(result, in_place, rtol=1e-4, atol=1e-5),
             )
             weights = torch.ones_like(result)
             gradients = [
@@ -72,4 +73,4 @@ def modules_in_place(lab: Lab) -> None:
             # An in-place module may compute the gradient from its result and not from its input. The
             # tolerance allows for the additional rounding.
             agree = torch.allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)
-            lab.holds(f"gradient of {name} in place is the same", agree)
+            lab.holds(f"gradient of {name} in place is the out-of-place gradient", agree)

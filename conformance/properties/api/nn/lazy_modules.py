@@ -50,8 +50,13 @@ def lazy_modules_become_real(lab: Lab) -> None:
     """
     for make, few, real, _, shape in CASES:
         module = _make_lazy(lab, make, few, **({"affine": True} if _is_normalization(make) else {}))
-        lab.holds(f"{make.__name__} waits", module.has_uninitialized_params())
-        lab.holds(f"{make.__name__} has no values yet", isinstance(module.weight, UninitializedParameter))
+        lab.holds(
+            f"{make.__name__} is uninitialized before the first input", module.has_uninitialized_params()
+        )
+        lab.holds(
+            f"{make.__name__} has no values before the first input",
+            isinstance(module.weight, UninitializedParameter),
+        )
         x = lab.integers(*shape)
         module(x)
         lab.holds(f"{make.__name__} has become {real.__name__}", type(module) is real)
@@ -73,8 +78,11 @@ def lazy_modules_become_real(lab: Lab) -> None:
             for make in (nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d):
                 module = _make_lazy(lab, make, (), affine=affine, track_running_stats=track)
                 y = module(lab.integers(3, 4, 5))
-                lab.close(f"{make.__name__} {affine} {track}", y, roundings=64)
-                lab.same(f"state of {make.__name__} {affine} {track}", sorted(module.state_dict()))
+                lab.close(f"{make.__name__}, affine={affine}, track_running_stats={track}", y, roundings=64)
+                lab.same(
+                    f"state of {make.__name__}, affine={affine}, track_running_stats={track}",
+                    sorted(module.state_dict()),
+                )
     named = _make_lazy(lab, nn.LazyBatchNorm1d, ())
     with lab.parity("No page says that the first input may be passed by keyword"):
         lab.close("called with a keyword", named(input=lab.integers(3, 4)), roundings=64)
@@ -102,7 +110,7 @@ def states_of_lazy_modules(lab: Lab) -> None:
         waiting = _make_lazy(lab, make, few, **options)
         with lab.parity("No page says that an initialized module refuses an uninitialized state"):
             lab.raises(
-                f"{make.__name__}: a real one from a waiting one",
+                f"{make.__name__}: loading an uninitialized state into an initialized module",
                 lambda: source.load_state_dict(waiting.state_dict()),
                 match="(?i)uninitialized",
             )
@@ -112,7 +120,8 @@ def states_of_lazy_modules(lab: Lab) -> None:
             "A module that loads an uninitialized state must be uninitialized like its source"
         ):
             lab.holds(
-                f"{make.__name__} goes on waiting for one that waits", second.has_uninitialized_params()
+                f"{make.__name__} stays uninitialized after loading an uninitialized state",
+                second.has_uninitialized_params(),
             )
 
 
@@ -137,14 +146,14 @@ def copies_of_lazy_modules(lab: Lab) -> None:
             if method_name == "pickle":
                 module = copy_module(module).to(lab.device)
                 lab.holds(
-                    f"{make.__name__} waits after {method_name}",
+                    f"{make.__name__} is uninitialized after {method_name}",
                     type(module) is make and module.has_uninitialized_params(),
                 )
             x = lab.integers(*shape)
             module(x)
             with_whole_number_state(lab, module, low=0)
             copied = copy_module(module)
-            lab.holds(f"{make.__name__} is real after {method_name}", type(copied) is real)
+            lab.holds(f"{make.__name__} is an initialized class after {method_name}", type(copied) is real)
             lab.close(f"{make.__name__}: result after {method_name}", copied(x), roundings=64, matrix=True)
 
 
@@ -175,14 +184,17 @@ def parameters_that_wait(lab: Lab) -> None:
     module.value.materialize((2, 3))
     module.count.materialize((4,))
     lab.same(
-        "made on the device it was moved to",
+        "parameters materialized on the device to which the module was moved",
         (module.value.shape, module.value.dtype, module.value.device.type == lab.device.type),
     )
     lab.same(
         "buffers too", (module.count.shape, module.count.dtype, module.count.device.type == lab.device.type)
     )
     value: Any = module.value
-    lab.holds("it is a parameter", type(value) is nn.Parameter and not module.has_uninitialized_params())
+    lab.holds(
+        "a materialized parameter is a Parameter",
+        type(value) is nn.Parameter and not module.has_uninitialized_params(),
+    )
     module = _Uninitialized(lab.device)
     optimizers = [
         make(module.parameters())
@@ -196,7 +208,7 @@ def parameters_that_wait(lab: Lab) -> None:
     ]
     with lab.parity("No page says that Adagrad refuses uninitialized parameters"):
         lab.raises(
-            "Adagrad, which makes its state at once",
+            "Adagrad of uninitialized parameters",
             lambda: torch.optim.Adagrad(module.parameters()),
             ValueError,
         )
@@ -208,9 +220,13 @@ def parameters_that_wait(lab: Lab) -> None:
         optimizer.param_groups[0]["lr"] = 2.0
         optimizer.step()  # type: ignore[call-arg]
     with lab.parity(
-        "The page of LazyModuleMixin makes the optimizer after the first input; the other order is on no page"
+        "The page creates the optimizer after the first input; no page describes the other order"
     ):
-        lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
+        lab.expect(
+            "a parameter after a step of an optimizer created before the first input",
+            module.value.detach() + 0,
+            [-1.0, -1.0, -1.0],
+        )
     waiting = UninitializedParameter(device=lab.device)  # type: ignore[call-arg]
     for operation, call in (
         ("+", lambda: waiting + 1),
@@ -229,4 +245,4 @@ def parameters_that_wait(lab: Lab) -> None:
     hooked.register_forward_hook(lambda hooked, args, output: output + args[0])
     hooked.value.materialize((1,))
     hooked.count.materialize((1,))
-    lab.expect("hooks work as in others", hooked(lab.put([0.0, 1.0])), [3.0, 6.0])
+    lab.expect("result with hooks of a lazy module", hooked(lab.put([0.0, 1.0])), [3.0, 6.0])

@@ -33,12 +33,12 @@ def losses_of_differences(lab: Lab) -> None:
     lab.expect("MSE mean", nn.MSELoss()(x, target), 8.25)
     lab.expect("Huber", F.huber_loss(x, target, reduction="none", delta=2.0), [0.0, 0.5, 6.0, 6.0])
     lab.expect("smooth L1", F.smooth_l1_loss(x, target, reduction="none", beta=2.0), [0.0, 0.25, 3.0, 3.0])
-    lab.expect("smooth L1 without a bend", F.smooth_l1_loss(x, target, reduction="sum", beta=0.0), 9.0)
+    lab.expect("smooth L1 with beta=0", F.smooth_l1_loss(x, target, reduction="sum", beta=0.0), 9.0)
     for beta in (0.5, 1.0, 4.0):
         for reduction in REDUCTIONS:
             huber = F.huber_loss(x, target, reduction=reduction, delta=beta)
             lab.same(
-                f"Huber is smooth L1 times {beta}, {reduction}",
+                f"Huber, and smooth L1 times {beta}, {reduction}",
                 (huber, F.smooth_l1_loss(x, target, reduction=reduction, beta=beta) * beta),
             )
     for call in (F.l1_loss, F.mse_loss, F.huber_loss, F.smooth_l1_loss):
@@ -86,9 +86,9 @@ def refusals_of_losses(lab: Lab) -> None:
     lab.raises("a delta of zero", lambda: F.huber_loss(x, target, delta=0.0), match="(?i)delta")
     lab.raises("a negative delta", lambda: F.huber_loss(x, target, delta=-1.0), match="(?i)delta")
     for call in (F.l1_loss, F.mse_loss, F.smooth_l1_loss, F.huber_loss):
-        with lab.parity("The pages ask for a target of the input's shape; none mentions broadcasting"):
+        with lab.parity("The pages ask for a target of the input's shape; no page mentions broadcasting"):
             lab.warns(
-                f"a target that is broadcast by {call.__name__}",
+                f"a broadcast target of {call.__name__}",
                 lambda: call(x.view(4, 1), target.view(1, 4)),
                 match="(?i)size",
             )
@@ -108,7 +108,7 @@ def refusals_of_losses(lab: Lab) -> None:
             match="(?i)size",
         )
         lab.raises(
-            "BCE with logits of two sizes",
+            "BCE with logits and targets of two sizes",
             lambda: F.binary_cross_entropy_with_logits(x, lab.floats(2, 2)),
             ValueError,
             match="(?i)size",
@@ -116,34 +116,36 @@ def refusals_of_losses(lab: Lab) -> None:
     a, b, sign = lab.floats(3, 2), lab.floats(3, 2), lab.put([1.0, -1.0, 1.0])
     with lab.parity("The page states the expected shape, but not that another shape is an error"):
         lab.raises(
-            "cosine embedding of other signs",
+            "cosine embedding with signs of a wrong shape",
             lambda: F.cosine_embedding_loss(a, b, sign.view(1, 3).expand(2, 3)),
         )
         lab.raises(
-            "cosine embedding of too many signs",
+            "cosine embedding with too many signs",
             lambda: F.cosine_embedding_loss(a, b, lab.put([1.0, 1.0, 1.0, 1.0])),
         )
         lab.raises(
-            "cosine embedding of vectors that do not fit",
+            "cosine embedding of vectors of two sizes",
             lambda: F.cosine_embedding_loss(a, lab.floats(3, 5), sign),
         )
     lab.raises(
-        "Gaussian NLL with a size that does not fit",
+        "Gaussian NLL with a variance of a wrong size",
         lambda: F.gaussian_nll_loss(a, b, lab.floats(3, 7).abs()),
         ValueError,
     )
-    with lab.parity("The page describes positive variances, but does not say that others are an error"):
+    with lab.parity(
+        "The page describes positive variances, but does not say that other variances are an error"
+    ):
         lab.raises(
             "Gaussian NLL with a negative variance",
             lambda: F.gaussian_nll_loss(a, b, -torch.ones_like(a)),
             ValueError,
         )
     lab.raises(
-        "Gaussian NLL with another reduction",
+        "Gaussian NLL with an unknown reduction",
         lambda: F.gaussian_nll_loss(a, b, b.abs(), reduction="total"),
         ValueError,
     )
-    lab.raises("triplets of a negative margin", lambda: nn.TripletMarginLoss(margin=-1.0), ValueError)
+    lab.raises("triplet loss with a negative margin", lambda: nn.TripletMarginLoss(margin=-1.0), ValueError)
 
 
 @behaviour(
@@ -181,16 +183,16 @@ def negative_log_likelihood(lab: Lab) -> None:
     lab.expect("all ignored, sum", F.nll_loss(x, nothing, ignore_index=2, reduction="sum"), 0.0)
     lab.expect("all ignored, none", F.nll_loss(x, nothing, ignore_index=2, reduction="none"), [0.0, 0.0, 0.0])
     with lab.parity("The formula divides zero by zero here, and no page names the result"):
-        lab.holds("all ignored, mean is NaN", F.nll_loss(x, nothing, ignore_index=2).isnan())
+        lab.holds("the mean over ignored targets only is NaN", F.nll_loss(x, nothing, ignore_index=2).isnan())
     zero = lab.put([0.0, 0.0, 0.0])
     with lab.parity("The formula divides zero by zero here, and no page names the result"):
-        lab.holds("weights of zero, mean is NaN", F.nll_loss(x, target, zero).isnan())
+        lab.holds("the mean with weights of zero is NaN", F.nll_loss(x, target, zero).isnan())
     lab.expect("weights of zero, sum", F.nll_loss(x, target, zero, reduction="sum"), 0.0)
     empty, none = lab.integers(0, 3), lab.put(torch.empty(0, dtype=torch.int64))
     lab.expect("no samples, none", F.nll_loss(empty, none, reduction="none"), [])
     lab.expect("no samples, sum", F.nll_loss(empty, none, reduction="sum"), 0.0)
     with lab.parity("The formula divides zero by zero here, and no page names the result"):
-        lab.holds("no samples, mean is NaN", F.nll_loss(empty, none).isnan())
+        lab.holds("the mean over no samples is NaN", F.nll_loss(empty, none).isnan())
     images = lab.integers(2, 3, 2, 2)
     labels = lab.integers(2, 2, 2, low=0, high=3, dtype=torch.int64)
     for reduction in ("none", "sum"):
@@ -218,7 +220,7 @@ def refusals_of_nll(lab: Lab) -> None:
         "a target of two dimensions", lambda: F.nll_loss(x, target.view(2, 2)), ValueError, RuntimeError
     )
     lab.raises(
-        "a target like the input",
+        "a target of the input's shape",
         lambda: F.nll_loss(x, lab.integers(4, 3, low=0, high=3, dtype=torch.int64)),
         match="(?i)target|multi",
     )
@@ -263,7 +265,7 @@ def cross_entropy_of_targets(lab: Lab) -> None:
             ),
         ):
             lab.holds(
-                f"{label} give the same, {reduction}",
+                f"{label} give the loss of the class indices, {reduction}",
                 torch.allclose(from_indices, loss, rtol=1e-5, atol=1e-5),
             )
         for smooth in (0.1, 0.5, 1.0):
@@ -272,12 +274,12 @@ def cross_entropy_of_targets(lab: Lab) -> None:
             lab.close(f"smoothed by {smooth}, {reduction}", result, roundings=64)
             by_probability = F.cross_entropy(x, soft, reduction=reduction)
             lab.holds(
-                f"smoothing by {smooth} is smoothing the target, {reduction}",
+                f"label_smoothing {smooth} gives the loss of smoothed targets, {reduction}",
                 torch.allclose(result, by_probability, rtol=1e-5, atol=1e-5),
             )
             smoothed_probabilities = F.cross_entropy(x, hot, label_smoothing=smooth, reduction=reduction)
             lab.holds(
-                f"and of probabilities {smooth}, {reduction}",
+                f"label_smoothing {smooth} of probabilities gives the loss of smoothed targets, {reduction}",
                 torch.allclose(result, smoothed_probabilities, rtol=1e-5, atol=1e-5),
             )
         with lab.parity("No page says how class weights and label smoothing combine"):
@@ -292,7 +294,7 @@ def cross_entropy_of_targets(lab: Lab) -> None:
     remaining = torch.tensor([0, 2, 3], device=lab.device)
     part = F.cross_entropy(x[remaining], index[remaining], weight, label_smoothing=0.2)
     lab.holds(
-        "an ignored sample does not count",
+        "the mean omits an ignored sample",
         torch.allclose(
             F.cross_entropy(x, index, weight, ignore_index=3, label_smoothing=0.2), part, rtol=1e-5
         ),
@@ -327,7 +329,7 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
         )
     with lab.parity("The page says where ignore_index applies, but not that it is an error elsewhere"):
         lab.raises(
-            "probabilities with an ignored index",
+            "probabilities with ignore_index",
             lambda: F.cross_entropy(x, x.softmax(1), ignore_index=1),
             match="(?i)ignore",
         )
@@ -380,12 +382,12 @@ def binary_cross_entropy(lab: Lab) -> None:
     unreduced = F.binary_cross_entropy_with_logits(x, aim, reduction="none")
     lab.close("with logits", unreduced, roundings=32)
     lab.holds(
-        "is BCE of the sigmoid",
+        "BCE with logits is BCE of the sigmoid",
         torch.allclose(
             unreduced, F.binary_cross_entropy(torch.sigmoid(x), aim, reduction="none"), rtol=1e-4, atol=1e-5
         ),
     )
-    lab.holds("is never negative", (unreduced >= 0).all())
+    lab.holds("BCE with logits is never negative", (unreduced >= 0).all())
     for reduction in REDUCTIONS:
         result = F.binary_cross_entropy_with_logits(x, aim, weight, pos_weight=positive, reduction=reduction)
         full = F.binary_cross_entropy_with_logits(
@@ -425,13 +427,14 @@ def ranges_of_probabilities(lab: Lab) -> None:
             match="(?i)size",
         )
     lab.raises(
-        "weights that do not fit", lambda: F.binary_cross_entropy(target, target, lab.put([1.0, 1.0, 1.0]))
+        "weights that do not broadcast",
+        lambda: F.binary_cross_entropy(target, target, lab.put([1.0, 1.0, 1.0])),
     )
     lab.raises(
-        "logits with weights that do not fit",
+        "logits with weights that do not broadcast",
         lambda: F.binary_cross_entropy_with_logits(target, target, lab.put([1.0, 1.0, 1.0])),
     )
     lab.raises(
-        "logits with positive weights that do not fit",
+        "logits with a pos_weight that does not broadcast",
         lambda: F.binary_cross_entropy_with_logits(target, target, pos_weight=lab.put([1.0] * 3)),
     )

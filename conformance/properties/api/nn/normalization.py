@@ -25,7 +25,7 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.expect("variance, unbiased", norm.running_var, [1.5, 4.5])
     norm(x)
     lab.expect("mean of two", norm.running_mean, [0.75, 4.5])
-    with lab.parity("num_batches_tracked is on no page"):
+    with lab.parity("num_batches_tracked is undocumented"):
         lab.expect("count", norm.num_batches_tracked, 2)
     norm.eval()
     lab.close("in eval mode", norm(x), roundings=16)
@@ -39,23 +39,29 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.close("of variances", average.running_var, roundings=8)
     free = nn.BatchNorm1d(2, track_running_stats=False, eps=1e-30, device=lab.device, dtype=lab.dtype).eval()
     lab.expect(
-        "without statistics those of the batch count", free(x), [[-1.0, -1.0], [1.0, 1.0]], roundings=8
+        "eval mode without statistics uses the batch's statistics",
+        free(x),
+        [[-1.0, -1.0], [1.0, 1.0]],
+        roundings=8,
     )
     tracked = nn.BatchNorm1d(2, device=lab.device, dtype=lab.dtype)
     tracked.track_running_stats = False
     tracked(x)
     with lab.parity("No page says what a later change of track_running_stats does"):
-        lab.same("switched off they are still there", (tracked.running_mean, tracked.num_batches_tracked))
+        lab.same(
+            "statistics after track_running_stats was set to False",
+            (tracked.running_mean, tracked.num_batches_tracked),
+        )
     mean, variance = lab.put([0.0, 0.0], dtype=lab.dtype), lab.put([1.0, 1.0], dtype=lab.dtype)
     F.batch_norm(x, mean, variance, training=True, momentum=1.0)
     lab.expect(
-        "a momentum of one takes the batch's",
+        "statistics of the batch, with a momentum of one",
         torch.stack((mean, variance)),
         [[1.0, 6.0], [2.0, 8.0]],
         roundings=4,
     )
     F.batch_norm(x, mean, variance, training=True, momentum=0.0)
-    lab.expect("one of zero leaves them", mean, [1.0, 6.0])
+    lab.expect("unchanged statistics, with a momentum of zero", mean, [1.0, 6.0])
 
 
 @behaviour(
@@ -116,7 +122,7 @@ def mixed_batch_norm(lab: Lab) -> None:
     layer = nn.LayerNorm(8).to(lab.device)
     x = lab.floats(4, 8)
     with torch.no_grad(), lab.documented():
-        lab.close("layer norm of a reduced dtype", layer.to(lab.dtype)(x), roundings=8)
+        lab.close("layer norm in reduced precision", layer.to(lab.dtype)(x), roundings=8)
 
 
 @behaviour(
@@ -131,7 +137,7 @@ def refusals_of_normalization(lab: Lab) -> None:
     parameters of wrong sizes. Wrong numbers of channels or groups raise an error too.
     """
     lab.raises(
-        "one value for each channel",
+        "batch norm of one value per channel",
         lambda: with_whole_number_state(lab, nn.BatchNorm1d(3))(lab.floats(1, 3)),
         ValueError,
         match="(?i)more than 1",
@@ -145,18 +151,22 @@ def refusals_of_normalization(lab: Lab) -> None:
     x = lab.floats(3, 4)
     right_size, wrong_size = torch.ones(4, device=lab.device), torch.ones(5, device=lab.device)
     lab.raises(
-        "a mean of another size", lambda: F.batch_norm(x, wrong_size, right_size), match="running_mean"
+        "a running mean of a wrong size",
+        lambda: F.batch_norm(x, wrong_size, right_size),
+        match="running_mean",
     )
     lab.raises(
-        "a variance of another size", lambda: F.batch_norm(x, right_size, wrong_size), match="running_var"
+        "a running variance of a wrong size",
+        lambda: F.batch_norm(x, right_size, wrong_size),
+        match="running_var",
     )
     lab.raises(
-        "a weight of another size",
+        "a weight of a wrong size",
         lambda: F.batch_norm(x, right_size, right_size, weight=wrong_size),
         match="weight",
     )
     lab.raises(
-        "a bias of another size",
+        "a bias of a wrong size",
         lambda: F.batch_norm(x, right_size, right_size, bias=wrong_size),
         match="bias",
     )
@@ -170,7 +180,7 @@ def refusals_of_normalization(lab: Lab) -> None:
     for make in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):  # type: ignore[assignment]
         dims = int(make.__name__[-2])
         lab.raises(
-            f"a single element of {make.__name__}",
+            f"a single element per channel, {make.__name__}",
             lambda: with_whole_number_state(lab, make(2))(lab.floats(3, 2, *(1,) * dims)),
             ValueError,
             match="(?i)more than 1",
@@ -182,21 +192,29 @@ def refusals_of_normalization(lab: Lab) -> None:
             match="(?i)channel|num_features",
         )
         lab.warns(
-            f"other channels of {make.__name__} without parameters",
+            f"a wrong number of channels, {make.__name__} without parameters",
             lambda: with_whole_number_state(lab, make(2))(lab.floats(3, 5, *(2,) * dims)),
             match="(?i)num_features",
         )
     lab.raises(
-        "one value for each group",
+        "group norm of one value per group",
         lambda: F.group_norm(lab.floats(1, 4), 4),
         ValueError,
         match="(?i)more than 1",
     )
     with lab.documented():
-        lab.raises("groups that do not divide", lambda: nn.GroupNorm(3, 4), ValueError, match="(?i)divisible")
-        lab.raises("channels that do not divide", lambda: F.group_norm(lab.floats(2, 4, 3), 3))
+        lab.raises(
+            "GroupNorm with groups that do not divide the channels",
+            lambda: nn.GroupNorm(3, 4),
+            ValueError,
+            match="(?i)divisible",
+        )
+        lab.raises(
+            "group_norm with groups that do not divide the channels",
+            lambda: F.group_norm(lab.floats(2, 4, 3), 3),
+        )
     lab.raises(
-        "a normalized shape that differs",
+        "an input of another size than normalized_shape",
         lambda: with_whole_number_state(lab, nn.LayerNorm(5))(lab.floats(2, 4)),
         match="(?i)normalized_shape",
     )
@@ -225,7 +243,9 @@ def instance_norm(lab: Lab) -> None:
         lab.holds(f"variances of one, {dims}", ((flat.var(2, unbiased=False) - 1).abs() < 1e-4).all())
         lab.close(f"result, {dims}", y, roundings=128)
         y.backward(lab.floats(*y.shape))
-        lab.holds(f"gradients that add up to nothing, {dims}", (x.grad.flatten(2).sum(2).abs() < 1e-4).all())
+        lab.holds(
+            f"gradients of each channel add up to zero, {dims}", (x.grad.flatten(2).sum(2).abs() < 1e-4).all()
+        )
         with_statistics = with_whole_number_state(lab, make(2, affine=True, track_running_stats=True), low=1)
         lab.close(f"affine, {dims}", with_statistics(x.detach()), roundings=128)
         lab.close(
@@ -287,8 +307,8 @@ def layer_and_group_norm(lab: Lab) -> None:
             y.backward(gradients)
             lab.close(f"{count} groups, gradients", (images.grad, gradients_by_name(norm)), roundings=1024)
     group_norm = with_whole_number_state(lab, nn.GroupNorm(2, 4))
-    lab.same("group norm of no samples", group_norm(lab.integers(0, 4, 3)))
-    lab.same("layer norm of no rows", F.layer_norm(lab.integers(2, 0, 4), (4,)))
+    lab.same("group norm of an empty batch", group_norm(lab.integers(0, 4, 3)))
+    lab.same("layer norm of an input without rows", F.layer_norm(lab.integers(2, 0, 4), (4,)))
     for make in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
         dims = int(make.__name__[-2])
         norm = with_whole_number_state(lab, make(4))
@@ -296,7 +316,7 @@ def layer_and_group_norm(lab: Lab) -> None:
             y = norm(lab.integers(0, 4, *(2,) * dims).requires_grad_())
             y.sum().backward()
             lab.same(f"{make.__name__} of no samples", (y, norm.weight.grad))
-    lab.same("local response norm of no samples", F.local_response_norm(lab.integers(0, 4, 3), 2))
+    lab.same("local response norm of an empty batch", F.local_response_norm(lab.integers(0, 4, 3), 2))
     lab.close(
         "local response norm",
         F.local_response_norm(lab.floats(2, 5, 3), 3, alpha=0.5, beta=0.5, k=2.0),

@@ -47,7 +47,7 @@ def padding_sequences(lab: Lab) -> None:
                 rnn.unpad_sequence(padded, torch.tensor([4, 1, 3]), batch_first=first),
             )
     stacked = lab.integers(2, 3, 2)
-    with lab.parity("The page wants a list of tensors; a tensor in its place is on no page"):
+    with lab.parity("The page describes a list of tensors; a single tensor is undocumented"):
         lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))  # type: ignore[arg-type]
 
 
@@ -77,7 +77,7 @@ def packing_sequences(lab: Lab) -> None:
         lab.same("padded again", rnn.pad_packed_sequence(packed, batch_first=True)[0])
     sure = rnn.pack_sequence([a, b, c], enforce_sorted=True)
     lab.holds(
-        "no order is kept of a sorted batch", sure.sorted_indices is None and sure.unsorted_indices is None
+        "a sorted batch has no index tensors", sure.sorted_indices is None and sure.unsorted_indices is None
     )
     lab.raises(
         "an unsorted batch",
@@ -105,7 +105,7 @@ def packing_sequences(lab: Lab) -> None:
         lab.raises(
             "more lengths than sequences", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 1, 1])
         )
-    with lab.parity("The page wants a list of tensors, but does not say that another value is an error"):
+    with lab.parity("The page describes a list of tensors, but does not say that another value is an error"):
         lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")  # type: ignore[arg-type]
     for trailing in ((), (3,), (2, 2)):
         padded = lab.integers(5, 3, *trailing)
@@ -118,7 +118,7 @@ def packing_sequences(lab: Lab) -> None:
             lab.same(f"padded again {trailing}, {first}", padded_result)
             lab.same(f"lengths {trailing}, {first}", sizes, host=True)
             longer, _ = rnn.pad_packed_sequence(packed, batch_first=first, total_length=7)
-            lab.same(f"to a total length {trailing}, {first}", longer)
+            lab.same(f"padded to a total length {trailing}, {first}", longer)
     for short in (-1, 0, 2):
         lab.raises(
             f"a total length of {short}",
@@ -164,16 +164,18 @@ def moving_packed_sequences(lab: Lab) -> None:
     )
     moved = host.to(lab.device)
     lab.holds(
-        "all of it is on the device",
+        "data and indices are on the device",
         moved.data.device.type == lab.device.type == moved.sorted_indices.device.type,
     )
-    lab.holds("sizes stay on the host", moved.batch_sizes.device.type == "cpu")
+    lab.holds("batch sizes stay on the CPU", moved.batch_sizes.device.type == "cpu")
     lab.same("data", (moved.data, moved.sorted_indices, moved.unsorted_indices))
     lab.holds(
-        "itself if nothing changes", moved.to(lab.device) is moved and moved.to(dtype=lab.dtype) is moved
+        "to() returns the same object if nothing changes",
+        moved.to(lab.device) is moved and moved.to(dtype=lab.dtype) is moved,
     )
     lab.holds(
-        "back on the host", moved.cpu().data.device.type == "cpu" and moved.is_cuda == moved.data.is_cuda
+        "cpu() moves the sequence to the CPU",
+        moved.cpu().data.device.type == "cpu" and moved.is_cuda == moved.data.is_cuda,
     )
     lab.same("of the host again", moved.cpu().data, host=True)
     casts = {

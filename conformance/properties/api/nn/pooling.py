@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 INF, NAN = float("inf"), float("nan")
 #: Grounds of parity.
-_DIVISOR = "The formula divides by the window size; what divides a window beyond the end is on no page"
+_DIVISOR = "The formula divides by the window size; no page gives the divisor of a window beyond the end"
 _WINDOWS = "No page says over which windows adaptive pooling runs"
 _SMALLER_SIZE = "No page says that unpooling accepts a size that pooling does not map to the input's size"
 #: Pooling functions by number of spatial dimensions. They are untyped, because torch's type stubs lack
@@ -68,7 +68,7 @@ def average_pooling(lab: Lab) -> None:
             for ceil in (True, False):
                 z = lab.integers(2, 3, *(5, 6, 7)[:dims], requires_grad=True)
                 y = call(z, ceil_mode=ceil, **options)
-                lab.same(f"{dims}: size of {options}, {ceil}", y.shape)
+                lab.same(f"{dims} dimensions: size of {options}, ceil_mode={ceil}", y.shape)
                 with lab.parity(_DIVISOR) if ceil else lab.documented():
                     lab.close(f"{dims}: {options}, {ceil}", y, roundings=8)
                     lab.close(
@@ -79,7 +79,7 @@ def average_pooling(lab: Lab) -> None:
         y = call(
             lab.integers(1, 2, *(4,) * dims), kernel_size=1, stride=2, ceil_mode=True, count_include_pad=True
         )
-        lab.holds(f"{dims}: windows beyond the end hold no NaN", y.isfinite().all())
+        lab.holds(f"{dims}: averages of windows beyond the end are finite", y.isfinite().all())
     windows = F.unfold(z4 := lab.integers(1, 1, 6, 8, low=0), (2, 4), stride=(2, 4)).sum(1)
     lab.same("by windows", F.avg_pool2d(z4, (2, 4), divisor_override=1).flatten(1) == windows)
 
@@ -126,7 +126,7 @@ def maximum_pooling(lab: Lab) -> None:
                 y, indices = call(x, return_indices=True, ceil_mode=ceil, **options)
                 lab.same(f"{dims}: {options}, {ceil}", (y, indices))
                 lab.same(
-                    f"{dims}: without places, {options}, {ceil}", call(x.detach(), ceil_mode=ceil, **options)
+                    f"{dims}: without indices, {options}, {ceil}", call(x.detach(), ceil_mode=ceil, **options)
                 )
                 lab.same(f"{dims}: gradient of {options}, {ceil}", torch.autograd.grad(y.sum(), x))
                 lab.same(
@@ -146,7 +146,7 @@ def maximum_pooling(lab: Lab) -> None:
     )
     lab.expect("steps of one", F.max_pool1d(lab.put([[1.0, 2.0]], dtype=lab.dtype), 2, 1, 1, 2), [[2.0, 1.0]])
     lab.expect(
-        "a window beyond the end",
+        "max pooling of a window beyond the end",
         F.max_pool1d(lab.put([[1.0, 2.0]], dtype=lab.dtype), 2, 2, 1, 2, ceil_mode=True),
         [[2.0, 2.0]],
     )
@@ -154,7 +154,7 @@ def maximum_pooling(lab: Lab) -> None:
     lab.same("with gaps", (F.max_pool1d(gaps, 3, 2, 1), F.max_pool1d(gaps.transpose(1, 2), 2, 2)))
     flat = torch.ones(3, 4, 5, 9, device=lab.device, dtype=lab.dtype, requires_grad=True)
     F.max_pool3d(flat, 1).sum().backward()
-    lab.holds("every place has a gradient", (flat.grad == 1).all())  # type: ignore[union-attr]
+    lab.holds("every element has the gradient 1", (flat.grad == 1).all())  # type: ignore[union-attr]
 
 
 @behaviour(
@@ -182,7 +182,7 @@ def extremes_in_pooling(lab: Lab) -> None:
                 y = call(x)
                 lab.same(f"{pool_name}, {dims}, {value}", (y, call(x.detach())))
                 y.backward(torch.ones_like(y))
-                lab.expect(f"one gradient: {pool_name}, {dims}, {value}", x.grad.sum(), 1.0)
+                lab.expect(f"the gradients add up to 1: {pool_name}, {dims}, {value}", x.grad.sum(), 1.0)
         y, where = MAXIMUM[dims](
             torch.full((1, 1, *(1,) * dims), -INF, device=lab.device), 1, return_indices=True
         )
@@ -235,8 +235,10 @@ def unpooling(lab: Lab) -> None:
         lab.same(f"{dims}: gradient", torch.autograd.grad(unpooled, y, output_gradient))
         odd = lab.permutation(2 * 5**dims).to(lab.dtype).view(1, 2, *(5,) * dims)
         y, where = pool(odd, 2, return_indices=True)
-        lab.same(f"{dims}: to a size", unpool(y, where, 2, output_size=odd.shape))
-        lab.same(f"{dims}: to the last dimensions of it", unpool(y, where, 2, output_size=odd.shape[2:]))
+        lab.same(f"{dims}: output_size with batch and channels", unpool(y, where, 2, output_size=odd.shape))
+        lab.same(
+            f"{dims}: output_size without batch and channels", unpool(y, where, 2, output_size=odd.shape[2:])
+        )
         lab.same(f"{dims}: without a batch", unpool(y[0], where[0], 2, output_size=(5,) * dims))
         none = lab.integers(0, 2, *(4,) * dims, requires_grad=True)
         y, where = pool(none, 2, return_indices=True)
@@ -250,7 +252,7 @@ def unpooling(lab: Lab) -> None:
             # The pooling maps a height of 5 or 6 to the height of ``y``, but not a height of 4.
             with lab.parity(_SMALLER_SIZE) if height == 4 else lab.documented():
                 lab.holds(
-                    f"a size of {height}",
+                    f"unpooling to a height of {height} returns this height",
                     back2(y, torch.zeros_like(where), output_size=(height, 5)).shape[2] == height,
                 )
         else:
@@ -264,7 +266,7 @@ def unpooling(lab: Lab) -> None:
     lab.same("channels last", F.max_unpool2d(y, where, 2))  # type: ignore[arg-type]
     with lab.parity("The page states the expected shape, but not that another shape is an error"):
         lab.raises(
-            "too few sizes of a kernel",
+            "a kernel size with too few dimensions",
             lambda: F.max_unpool3d(
                 torch.ones(1, 3, 1, 1, 1, device=lab.device),
                 torch.zeros(1, 3, 1, 1, 1, dtype=torch.int64, device=lab.device),
@@ -307,14 +309,14 @@ def adaptive_pooling(lab: Lab) -> None:
                             roundings=32,
                         )
             if dims > 1:
-                lab.same(
-                    f"{call.__name__} that keeps a dimension", call(z, (2,) * (dims - 1) + (None,)).shape
-                )
+                lab.same(f"{call.__name__} with None as a size", call(z, (2,) * (dims - 1) + (None,)).shape)
             lab.same(f"{call.__name__} of no samples", call(lab.integers(0, 3, *(4,) * dims), 2))
-        lab.close(f"one is the mean, {dims}", ADAPTIVE_AVERAGE[dims](z, 1).flatten(), roundings=8)
+        lab.close(
+            f"adaptive average pooling to size 1, {dims}", ADAPTIVE_AVERAGE[dims](z, 1).flatten(), roundings=8
+        )
         lab.close(f"the mean, {dims}", z.flatten(2).mean(2).flatten(), roundings=8)
         lab.same(
-            f"one is the largest, {dims}",
+            f"adaptive max pooling to size 1, {dims}",
             ADAPTIVE_MAXIMUM[dims](z, 1).flatten() == z.flatten(2).amax(2).flatten(),
         )
         with lab.parity("No page says that an input without channels is an error"):
@@ -323,15 +325,17 @@ def adaptive_pooling(lab: Lab) -> None:
                 lambda: ADAPTIVE_MAXIMUM[dims](lab.integers(1, 0, *(4,) * dims), 2),
             )
     with lab.parity("No page says that a too large output size is an error"):
-        lab.raises("a size that no memory holds", lambda: F.adaptive_max_pool1d(lab.integers(2, 2, 2), 2**62))
+        lab.raises(
+            "a size too large for any memory", lambda: F.adaptive_max_pool1d(lab.integers(2, 2, 2), 2**62)
+        )
     for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         for call in (F.adaptive_avg_pool2d, F.adaptive_avg_pool3d):
             shape = (1, 4, 4) if call is F.adaptive_avg_pool2d else (1, 4, 4, 4)
             try:
                 sound = call(lab.integers(*shape, low=0, dtype=dtype), 2).shape[-2:] == (2, 2)
-            except RuntimeError:  # the documentation allows a result and an error
+            except RuntimeError:  # the documentation allows both a result and an error
                 sound = True
-            lab.holds(f"{call.__name__} of {dtype} gives the size or refuses", sound)
+            lab.holds(f"{call.__name__} of {dtype} returns the requested size or raises an error", sound)
 
 
 @behaviour(
@@ -372,7 +376,7 @@ def channels_last_pooling(lab: Lab) -> None:
                 result, base = call(last), call(contiguous)
                 value, expected = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
                 lab.holds(
-                    f"{name} of {source_name}, cut={cut}, is that of contiguous input",
+                    f"{name} of {source_name}, cut={cut}, equals the result of contiguous input",
                     torch.allclose(value, expected, rtol=1e-2),
                 )
                 with lab.parity(_WINDOWS) if name.startswith("adaptive") else lab.documented():
@@ -427,7 +431,7 @@ def fractional_pooling(lab: Lab) -> None:
             )
         lab.raises(f"{dims}: no channels", lambda: call(lab.integers(1, 0, *(7,) * dims), 2, output_size=3))
         lab.raises(
-            f"{dims}: samples of another batch",
+            f"{dims}: random samples of another batch size",
             lambda: call(x, 2, output_size=3, _random_samples=samples[:0]),
         )
     with lab.documented():
@@ -466,29 +470,32 @@ def sizes_of_pooling(lab: Lab) -> None:
                     f"{call.__name__}: a stride of zero", lambda: call(x, 2, stride=0), match="(?i)stride"
                 )
             with lab.parity("No page says that a window larger than the input is an error"):
-                lab.raises(f"{call.__name__}: a kernel that does not fit", lambda: call(x, 9))
+                lab.raises(f"{call.__name__}: a kernel larger than the input", lambda: call(x, 9))
             lab.raises(f"{call.__name__}: too much padding", lambda: call(x, 2, padding=2), match="(?i)pad")
             if dims > 1:
                 with lab.parity("No page says that an input without channels is an error"):
                     lab.raises(
-                        f"{call.__name__}: no channels in a batch",
+                        f"{call.__name__}: a batch without channels",
                         lambda: call(lab.integers(1, 0, *(0,) * dims), 2),
                     )
     lab.expect(
-        "the last window begins inside",
+        "size with windows that all begin inside the input",
         F.max_pool2d(lab.integers(1, 1, 6, 7), 1, stride=2, ceil_mode=True).shape,
         torch.Size([1, 1, 3, 4]),
     )
     odd = lab.integers(7, 1, 5, 3, 2)
     strange = odd.as_strided(odd.shape, (30, 1234, 6, 2, 1))
     lab.same(
-        "a stride that does not matter", (F.max_pool3d(strange, (5, 1, 1)), F.avg_pool3d(strange, (4, 1, 1)))
+        "an unusual stride of a dimension of size 1",
+        (F.max_pool3d(strange, (5, 1, 1)), F.avg_pool3d(strange, (4, 1, 1))),
     )
     x = lab.integers(1, 3, 4, 4, 4, requires_grad=True)
     y = F.avg_pool3d(x, 2)
     push = lab.integers(1, 3, 2, 2, 2)
     wide = push.as_strided(push.shape, (48, *push.stride()[1:]))
-    lab.same("a gradient of such a stride", torch.autograd.grad(y, x, wide))
+    lab.same("an output gradient with an unusual stride", torch.autograd.grad(y, x, wide))
     lp = F.lp_pool1d(lab.put([[[3.0, 4.0, 0.0, 2.0]]]), 2.0, 2)
-    lab.expect("by the norm", lp, [[[5.0, 2.0]]], roundings=8)
-    lab.close("by the norm, two dimensions", F.lp_pool2d(lab.floats(1, 2, 4, 4, low=0), 3.0, 2), roundings=32)
+    lab.expect("norm pooling", lp, [[[5.0, 2.0]]], roundings=8)
+    lab.close(
+        "norm pooling in two dimensions", F.lp_pool2d(lab.floats(1, 2, 4, 4, low=0), 3.0, 2), roundings=32
+    )

@@ -73,7 +73,7 @@ def pruning_by_scores(lab: Lab) -> None:
         [[0.0, 2.0, 0.0, 0.0], [-3.0, -1.0, 0.0, -5.0]],
     )
     lab.same(
-        "by the values and by no scores",
+        "masks by the values as scores, and without scores",
         [method.prune(values, before, importance_scores=values), method.prune(values, before)],
     )
 
@@ -98,7 +98,7 @@ def pruned_modules_saved(lab: Lab) -> None:
     values = torch.arange(-6.0, 6.0, device=lab.device).view(3, 4)
     model[0].weight = nn.Parameter(values)
     prune.l1_unstructured(model[0], "weight", amount=0.75)
-    lab.same("names of a pruned one", sorted(model.state_dict()))
+    lab.same("names in the state of a pruned module", sorted(model.state_dict()))
     result = model(x)
     lab.same("result", result)
     buffer = io.BytesIO()
@@ -115,7 +115,7 @@ def pruned_modules_saved(lab: Lab) -> None:
         with_whole_number_state(lab, nn.Linear(3, 1)),
     )
     lab.raises(
-        "a pruned state in a plain module",
+        "loading a pruned state into a module that is not pruned",
         lambda: second_model.load_state_dict(model.state_dict()),
         match="weight_mask",
     )
@@ -125,7 +125,7 @@ def pruned_modules_saved(lab: Lab) -> None:
     buffer.seek(0)
     second_model.load_state_dict(torch.load(buffer, weights_only=True))
     lab.same(
-        "a state in a pruned module",
+        "a pruned module after loading a state",
         [second_model[0].weight_orig, second_model[0].weight_mask, second_model(x)],
     )
 
@@ -160,7 +160,7 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
     lab.same("results and gradients before", before)
     lab.same("results and gradients after", [pruned, module.weight_orig.grad, module.bias.grad])
     with lab.consistent("two calls of a pruned module must return the same result"):
-        lab.holds("calling it twice gives the same", torch.equal(module(x), module(x)))
+        lab.holds("two calls of a pruned module return the same result", torch.equal(module(x), module(x)))
     for make in (
         lambda: with_whole_number_state(lab, nn.Linear(4, 3)),
         lambda: with_whole_number_state(lab, nn.Conv1d(2, 2, 2)),
@@ -175,12 +175,15 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
                 lab.consistent("The caller must get the error that the method itself raises"),
             ):
                 lab.raises(
-                    f"a failing method for {name}",
+                    f"a failing pruning method for {name}",
                     lambda: prune.l1_unstructured(unpruned_module, name, amount=0.5),
                     KeyError,
                     match="no mask",
                 )
             with lab.consistent("The state of the module before and after the failed call must be equal"):
-                lab.same(f"names after it for {name}", sorted(unpruned_module.state_dict()))
+                lab.same(
+                    f"names in the state after a failed pruning of {name}",
+                    sorted(unpruned_module.state_dict()),
+                )
             with lab.consistent("The parameter before and after the failed call must be a parameter"):
                 lab.holds(f"{name} is a parameter", isinstance(getattr(unpruned_module, name), nn.Parameter))

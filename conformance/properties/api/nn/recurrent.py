@@ -72,7 +72,10 @@ def recurrent_modules(lab: Lab) -> None:
         zeros = torch.zeros(1, 2, 4, device=lab.device)
         start = (zeros, zeros) if make is nn.LSTM else zeros
         lab.close(
-            f"{make.__name__}: a state of zeros is none", module(x, start)[0], roundings=256, matrix=True
+            f"{make.__name__}: result with an initial state of zeros",
+            module(x, start)[0],
+            roundings=256,
+            matrix=True,
         )
         half, state = module(x[:2])
         rest, _ = module(x[2:], state)
@@ -122,16 +125,18 @@ def recurrent_cells(lab: Lab) -> None:
         lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128, matrix=True)
         with lab.parity("No page says that a state of size zero is accepted"):
             none = make(3, 0).to(lab.device)
-            lab.same(f"{make.__name__}: a state of no elements", none(x.detach()))
+            lab.same(f"{make.__name__}: a state of size zero", none(x.detach()))
     relu = with_whole_number_state(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
     lab.same("relu of whole numbers", relu(lab.integers(3, 2), lab.integers(3, 2)))
     lstm = _with_small_weights(lab, nn.LSTMCell(3, 4))
     x = lab.floats(2, 3, requires_grad=True)
     h, c = lstm(x)
     lab.close(
-        "gradient of the output alone", torch.autograd.grad(h.sum(), x, retain_graph=True), roundings=512
+        "gradient of the hidden state alone",
+        torch.autograd.grad(h.sum(), x, retain_graph=True),
+        roundings=512,
     )
-    lab.close("gradient of the cell alone", torch.autograd.grad(c.sum(), x), roundings=512, matrix=True)
+    lab.close("gradient of the cell state alone", torch.autograd.grad(c.sum(), x), roundings=512, matrix=True)
 
 
 @behaviour(
@@ -194,17 +199,17 @@ def packed_sequences_in_modules(lab: Lab) -> None:
             for sequence_index, size in enumerate(lengths):
                 alone = module(padded[:size, sequence_index])[0]
                 lab.holds(
-                    f"{label}: sequence {sequence_index} alone",
+                    f"{label}: sequence {sequence_index} has the result of the sequence alone",
                     are_close_in_float32(lab, alone, unpacked[:size, sequence_index]),
                 )
             padded.grad = None
             unpacked.sum().backward()
             lab.close(f"{label}: gradient", padded.grad, roundings=1024, matrix=True)
-            lab.holds(f"{label}: none of the padding", padded.grad[2:, 1].abs().max() == 0)
+            lab.holds(f"{label}: the padding has no gradient", padded.grad[2:, 1].abs().max() == 0)
     start = lab.floats(1, 3, 3)
     gru = _with_small_weights(lab, nn.GRU(2, 3))
     out, last = gru(packed, start)
-    lab.close("a start in the caller's order", (out.data, last), roundings=256, matrix=True)
+    lab.close("an initial state in the order of the sequences", (out.data, last), roundings=256, matrix=True)
     lab.raises(
         "an unsorted batch", lambda: rnn.pack_padded_sequence(padded, torch.tensor([2, 4, 3])), match="sorted"
     )
@@ -221,9 +226,9 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
         still: Any = copy.deepcopy(module)
         still.dropout = 0.0
         lab.close(
-            f"{make.__name__}: in eval mode there is none", module.eval()(x)[0], roundings=256, matrix=True
+            f"{make.__name__}: no dropout in eval mode", module.eval()(x)[0], roundings=256, matrix=True
         )
-        lab.close(f"{make.__name__}: at zero", still(x)[0], roundings=256, matrix=True)
+        lab.close(f"{make.__name__}: dropout with p=0", still(x)[0], roundings=256, matrix=True)
         module.train()
         module.dropout = 1.0
         cut = module(x)[0]
@@ -233,10 +238,15 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
         torch.manual_seed(3)
         first = module(x)[0]
         torch.manual_seed(3)
-        # The page names results that differ from call to call, so that small differences are allowed.
+        # The page says that results may differ from call to call. Small differences are therefore allowed.
         with lab.consistent("two calls after the same seed must drop the same elements"):
-            lab.holds(f"{make.__name__}: a seed repeats it", are_close_in_float32(lab, first, module(x)[0]))
-        lab.holds(f"{make.__name__}: it is at work", not torch.equal(first, module(x)[0]))
+            lab.holds(
+                f"{make.__name__}: the same seed gives the same dropout",
+                are_close_in_float32(lab, first, module(x)[0]),
+            )
+        lab.holds(
+            f"{make.__name__}: the next call drops other elements", not torch.equal(first, module(x)[0])
+        )
     lab.warns("dropout with one layer", lambda: nn.LSTM(2, 2, dropout=0.5), match="(?i)num_layers")
 
 
@@ -257,9 +267,9 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
             ("a negative size", {"hidden_size": -1}),
             ("a size that is not an integer", {"hidden_size": 2.5}),
             ("no layers", {"num_layers": 0}),
-            ("layers that are not a number", {"num_layers": 1.5}),
+            ("a number of layers that is not an integer", {"num_layers": 1.5}),
             ("dropout above one", {"dropout": 1.5}),
-            ("dropout that is a word", {"dropout": "much"}),
+            ("dropout that is a string", {"dropout": "much"}),
         ):
             arguments = {"input_size": 2, "hidden_size": 3} | options
             lab.raises(f"{make.__name__} with {name}", lambda: make(**arguments), ValueError, TypeError)
@@ -300,7 +310,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
             )
     with lab.documented():
         lab.raises(
-            "a projection as large as the state",
+            "a proj_size as large as the hidden size",
             lambda: nn.LSTM(2, 3, proj_size=3),
             ValueError,
             match="(?i)proj_size",
@@ -310,7 +320,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
     )
     short = with_whole_number_state(lab, nn.LSTM(2, 3, proj_size=2))
     lab.raises(
-        "a state of another projection",
+        "a state of the wrong projection size",
         lambda: short(lab.floats(4, 2, 2), (lab.floats(1, 2, 3), lab.floats(1, 2, 3))),
         match="(?i)expected hidden",
     )
@@ -379,6 +389,6 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
         {name: value for name, value in module.state_dict().items() if name.endswith("l0")}
     )
     with lab.consistent(
-        "A module with unflattened weights must return the result of one with flattened weights"
+        "A module with unflattened weights must return the result of a module with flattened weights"
     ):
-        lab.close("one that does not flatten", partial(x)[0], roundings=256, matrix=True)
+        lab.close("a module without flattened weights", partial(x)[0], roundings=256, matrix=True)

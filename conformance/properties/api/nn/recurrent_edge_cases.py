@@ -40,8 +40,8 @@ def recurrence_over_empty_batches(lab: Lab) -> None:
             module = _with_fixed_weights(lab, kind(3, 4, num_layers=layers))
             leaf = torch.zeros(5, 0, 3, device=lab.device, requires_grad=True)
             result, state = module(leaf)
-            name = f"{kind.__name__} of {layers}"
-            lab.holds(f"{name} has the shape of a batch of none", result.shape == (5, 0, 4))
+            name = f"{kind.__name__} of {layers} layers"
+            lab.holds(f"{name} has the shape of an empty batch", result.shape == (5, 0, 4))
             lab.same(f"shapes of {name}", [result.shape, [part.shape for part in state]])
             result.sum().backward()
             gradients = [weight.grad for weight in module.parameters()]
@@ -63,16 +63,21 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
         first, second = module(x)[0].detach(), module(x)[0].detach()
         third = copy.deepcopy(module)(x)[0].detach()
         differs = not are_close_in_float32(lab, first, second)
-        lab.holds(f"{probability}: drawn anew", differs == (probability == 0.5))
+        lab.holds(
+            f"{probability}: two calls differ only with a probability of 0.5", differs == (probability == 0.5)
+        )
         differs = not are_close_in_float32(lab, second, third)
-        lab.holds(f"{probability}: the copy draws too", differs == (probability == 0.5))
+        lab.holds(
+            f"{probability}: a call of the copy differs only with a probability of 0.5",
+            differs == (probability == 0.5),
+        )
         if probability != 0.5:
             lab.close(f"{probability}: value", first, roundings=512, matrix=True)
         module.eval()
         evaluated = module(x)[0].detach()
         lab.close(f"{probability}: evaluated", evaluated, roundings=512, matrix=True)
         lab.holds(
-            f"{probability}: evaluation draws nothing",
+            f"{probability}: eval mode gives equal results",
             are_close_in_float32(lab, evaluated, module(x)[0].detach()),
         )
 
@@ -90,25 +95,23 @@ def states_of_projected_lstms(lab: Lab) -> None:
         number = layers * (2 if bidirectional else 1)
         hidden = torch.zeros(number, 2, 5, device=lab.device)
         cell = torch.zeros(number, 2, 20, device=lab.device)
-        name = f"{layers} layers, both ways {bidirectional}"
+        name = f"{layers} layers, bidirectional={bidirectional}"
         with_zero_states, without_states = module(x, (hidden, cell))[0], module(x)[0]
         lab.close(name, with_zero_states.detach(), roundings=512, matrix=True)
         lab.holds(
-            f"{name}: zeros if none are given", are_close_in_float32(lab, with_zero_states, without_states)
+            f"{name}: the default state is zeros", are_close_in_float32(lab, with_zero_states, without_states)
         )
         for mismatch, wrong in {
-            "a hidden state without projection": (cell, cell),
-            "a cell of the projection": (hidden, hidden),
+            "a hidden state of the cell state's size": (cell, cell),
+            "a cell state of the projection size": (hidden, hidden),
             "another batch": (hidden[:, :1].contiguous(), cell),
             "other layers": (torch.cat((hidden, hidden)), cell),
         }.items():
             lab.raises(f"{name}: {mismatch}", lambda w=wrong: module(x, w))  # type: ignore[misc]
     with lab.parity("No page says that the call is an error"):
-        lab.raises(
-            "a projection not below the hidden size", lambda: nn.LSTM(10, 20, proj_size=20), ValueError
-        )
+        lab.raises("a proj_size equal to the hidden size", lambda: nn.LSTM(10, 20, proj_size=20), ValueError)
         lab.raises("a projection below zero", lambda: nn.LSTM(10, 20, proj_size=-1), ValueError)
-        lab.raises("a projection of an RNN", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
+        lab.raises("an RNN with proj_size", lambda: nn.RNN(10, 20, proj_size=5), ValueError)
 
 
 @behaviour(
@@ -130,4 +133,6 @@ def lstms_without_projections_in_pickles(lab: Lab) -> None:
     lab.same("the projection", old.proj_size)
     result = old(x)[0]
     lab.close("result", result.detach(), roundings=512, matrix=True)
-    lab.holds("it is that of the module", are_close_in_float32(lab, result, expected))
+    lab.holds(
+        "the result equals the result of the original module", are_close_in_float32(lab, result, expected)
+    )

@@ -24,31 +24,37 @@ def registering_parameters(lab: Lab) -> None:
     module.register_parameter("none", None)
     lab.same("names", ([n for n, _ in module.named_parameters()], module.none))
     module.register_parameter("a", second)
-    lab.holds("a name may be registered again", module.a is second)
+    lab.holds("a parameter can be registered again under its name", module.a is second)
     module.a = first
     lab.same("assigned", module.a * 2)
     module.a = None
     lab.same("without", [n for n, _ in module.named_parameters()])
     module.none = first
     lab.same("in place of None", module.none + 1)
-    lab.holds("get_parameter finds it", module.get_parameter("b") is second)
+    lab.holds("get_parameter returns a parameter by name", module.get_parameter("b") is second)
     outer = nn.Module()
     outer.add_module("inner", module)
-    lab.holds("also in submodules", outer.get_parameter("inner.b") is second)
+    lab.holds("get_parameter returns a parameter of a submodule", outer.get_parameter("inner.b") is second)
     del module.b
     lab.same("after a deletion", [n for n, _ in outer.named_parameters()])
     module.plain = 3
     with lab.parity("No page says that the call is an error"):
         lab.raises("a name that is not a string", lambda: module.register_parameter(5, first), TypeError)
-        lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
+        lab.raises(
+            "a name that an attribute already has",
+            lambda: module.register_parameter("plain", first),
+            KeyError,
+        )
         lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
         lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
         lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)
         lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)
-        lab.raises("a tensor in its place", lambda: setattr(module, "none", lab.integers(2)), TypeError)
-        lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
+        lab.raises(
+            "a tensor in place of a parameter", lambda: setattr(module, "none", lab.integers(2)), TypeError
+        )
+        lab.raises("a number in place of a parameter", lambda: setattr(module, "none", 5), TypeError)
     lab.raises(
-        "a parameter that is missing",
+        "a parameter that does not exist",
         lambda: outer.get_parameter("inner.zz"),
         AttributeError,
         type_is_documented=True,
@@ -68,26 +74,27 @@ def registering_buffers(lab: Lab) -> None:
     lab.same("names", ([n for n, _ in module.named_buffers()], list(module.state_dict())))
     lab.same("values", list(module.buffers()))
     module.register_buffer("a", second)
-    lab.holds("a name may be registered again", module.get_buffer("a") is second)
+    lab.holds("a buffer can be registered again under its name", module.get_buffer("a") is second)
     module.a = first
     lab.same("assigned", (module.a * 3, list(module.state_dict())))
     module.b = first
-    lab.same("assigned, it stays out of the state", list(module.state_dict()))
+    lab.same("state after assignment to a buffer that is not persistent", list(module.state_dict()))
     module.register_buffer("b", second)
-    lab.same("registered again, it persists", list(module.state_dict()))
+    lab.same("state after the buffer was registered again", list(module.state_dict()))
     module.register_buffer("b", second, persistent=False)
     del module.b
     module.register_buffer("b", second)
-    lab.same("deleted and registered, it persists", list(module.state_dict()))
+    lab.same("state after the buffer was deleted and registered", list(module.state_dict()))
     module.b = None
     lab.same("None is left out", (list(module.state_dict()), [n for n, _ in module.named_buffers()]))
     outer = nn.Module()
     outer.inner = module
-    lab.holds("found in submodules", outer.get_buffer("inner.a") is first)
+    lab.holds("get_buffer returns a buffer of a submodule", outer.get_buffer("inner.a") is first)
     module.register_buffer("late", first, persistent=False)
     report = outer.load_state_dict({"inner.a": second[:2]}, strict=True)
     lab.same(
-        "what does not persist need not be loaded", (report.missing_keys, report.unexpected_keys, module.a)
+        "a state without buffers that are not persistent",
+        (report.missing_keys, report.unexpected_keys, module.a),
     )
     holder = nn.Module()
     holder.held = nn.Buffer(first, persistent=False)
@@ -98,11 +105,16 @@ def registering_buffers(lab: Lab) -> None:
     module.plain = 3
     with lab.parity("No page says that the call is an error"):
         lab.raises("a name that is not a string", lambda: module.register_buffer(5, first), TypeError)
-        lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
+        lab.raises(
+            "a name that an attribute already has", lambda: module.register_buffer("plain", first), KeyError
+        )
         lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
         lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
     lab.raises(
-        "a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError, type_is_documented=True
+        "a buffer that does not exist",
+        lambda: module.get_buffer("zz"),
+        AttributeError,
+        type_is_documented=True,
     )
     lab.raises(
         "a parameter is not a buffer",
@@ -126,25 +138,31 @@ def registering_modules(lab: Lab) -> None:
     x = lab.integers(1, 2)
     lab.same("children", ([n for n, _ in outer.named_children()], outer.a(x), outer.none))
     outer.add_module("a", second)
-    lab.holds("a name may be registered again", outer.a is second)
+    lab.holds("a module can be registered again under its name", outer.a is second)
     with lab.parity("No page says that named_children lists a shared child once"):
         lab.same("each child once", [n for n, _ in outer.named_children()])
     outer.a = nn.Sequential(first)
-    lab.holds("a path leads to it", outer.get_submodule("a.0") is first and outer.get_submodule("") is outer)
+    lab.holds(
+        "get_submodule returns the module at a path",
+        outer.get_submodule("a.0") is first and outer.get_submodule("") is outer,
+    )
     outer.set_submodule("a.0", second)
     lab.same("set by a path", outer.a(x))
     outer.plain = 3
     with lab.parity("No page says that the call is an error"):
         lab.raises("a name that is not a string", lambda: outer.add_module(5, first), TypeError)
-        lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
+        lab.raises("a name that an attribute already has", lambda: outer.add_module("plain", first), KeyError)
         lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
         lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)
         lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
     lab.raises(
-        "a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError, type_is_documented=True
+        "a path that does not exist",
+        lambda: outer.get_submodule("a.7"),
+        AttributeError,
+        type_is_documented=True,
     )
     with lab.parity("No page says that the call is an error"):
-        lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
+        lab.raises("an attribute that does not exist", lambda: outer.zz, AttributeError)
     lab.raises("a module without super().__init__()", lambda: _WithoutSuperInit(), AttributeError)
     with lab.parity("No page says that the call is an error"):
         lab.raises("a property that fails", lambda: _FailingProperty().some, AttributeError)
@@ -194,19 +212,24 @@ def names_and_iteration(lab: Lab) -> None:
         lab.same("count of children", len(list(net.children())))
     lab.same("modules", [n for n, _ in net.named_modules()])
     lab.same("all modules", [n for n, _ in net.named_modules(remove_duplicate=False)])
-    lab.holds("the first is the module itself", next(net.modules()) is net)
+    lab.holds("modules() starts with the module itself", next(net.modules()) is net)
     lab.same("sum over parameters", torch.stack([tensor.sum() for tensor in net.parameters()]))
     lab.same("sum over buffers", torch.stack([tensor.sum().to(lab.dtype) for tensor in net.buffers()]))
     names = dir(net)
     with lab.parity("No page says what dir of a module lists"):
-        lab.holds("dir lists what it holds", {"shared", "norm", "deep", "forward"} <= set(names))
-        lab.holds("dir leaves out numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
-    lab.holds("names are printed", "(shared): Linear(in_features=2, out_features=2, bias=True)" in repr(net))
+        lab.holds(
+            "dir lists parameters, modules and methods", {"shared", "norm", "deep", "forward"} <= set(names)
+        )
+        lab.holds("dir omits numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
+    lab.holds(
+        "the text of a module contains the names of submodules",
+        "(shared): Linear(in_features=2, out_features=2, bias=True)" in repr(net),
+    )
     class_names: list[str] = []
     lab.holds(
         "apply returns the module", net.apply(lambda child: class_names.append(type(child).__name__)) is net
     )
-    lab.same("apply goes from the inside", class_names)
+    lab.same("apply visits submodules before their parents", class_names)
 
 
 @behaviour(
@@ -243,14 +266,17 @@ def switches_of_modules(lab: Lab) -> None:
     gradient = net[1][1].weight.grad
     net.zero_grad(set_to_none=False)
     with lab.parity("No page says that zeroing keeps the same gradient tensor"):
-        lab.holds("zeroes the same tensor", net[1][1].weight.grad is gradient and net[0].weight.grad is None)
+        lab.holds(
+            "zero_grad keeps the gradient tensor",
+            net[1][1].weight.grad is gradient and net[0].weight.grad is None,
+        )
     lab.expect("zeros", net[1][1].weight.grad, [[0.0, 0.0]])
     net.zero_grad()
     lab.same("cleared", [parameter.grad is None for parameter in net.parameters()])
     with torch.no_grad():
-        lab.holds("no graph without gradients", not net(x).requires_grad)
+        lab.holds("a call under no_grad records no graph", not net(x).requires_grad)
     net.requires_grad_(True)
-    lab.holds("a graph with them", net(x).requires_grad)
+    lab.holds("a call records a graph if parameters require grad", net(x).requires_grad)
 
 
 class _DictModule(nn.Module):
@@ -274,4 +300,4 @@ def calls_of_modules(lab: Lab) -> None:
         lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
         lab.raises("an argument too many", lambda: _DictModule()(x, x), TypeError)
         lab.raises("an argument of another name", lambda: _DictModule()(y=x), TypeError)
-        lab.raises("a constructor's word", lambda: nn.Module(5), TypeError)
+        lab.raises("an argument of the constructor", lambda: nn.Module(5), TypeError)

@@ -39,7 +39,7 @@ def vectors_of_parameters(lab: Lab) -> None:
         lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)  # type: ignore[arg-type]
     vector = nn.utils.parameters_to_vector(net.parameters())
     vector.sum().backward()
-    lab.expect("a gradient of one each", net[1].bias.grad, [1.0, 1.0])
+    lab.expect("gradient of a sum of the parameter vector", net[1].bias.grad, [1.0, 1.0])
 
 
 @behaviour(
@@ -68,12 +68,16 @@ def clipped_gradients(lab: Lab) -> None:
             norm = nn.utils.clip_grad_norm_([first, second], total / 2, norm_type=order, foreach=foreach)
             lab.expect(f"norm {order}, {foreach}", norm, total, roundings=8)
             lab.close(f"gradients {order}, {foreach}", (first.grad, second.grad), roundings=16)
-            lab.expect(f"are halved {order}, {foreach}", first.grad, [0.0, -3.0], roundings=64)
-            lab.holds(f"in place {order}, {foreach}", first.grad is gradient_object)
+            lab.expect(f"halved gradients {order}, {foreach}", first.grad, [0.0, -3.0], roundings=64)
+            lab.holds(f"gradients are clipped in place, {order}, {foreach}", first.grad is gradient_object)
             later_norm = nn.utils.clip_grad_norm_(
                 [first, second], total * 2, norm_type=order, foreach=foreach
             )
-            lab.close(f"short ones are left alone {order}, {foreach}", (later_norm, first.grad), roundings=16)
+            lab.close(
+                f"gradients below the maximum norm, {order}, {foreach}",
+                (later_norm, first.grad),
+                roundings=16,
+            )
     single = nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype))
     for bad in (float("nan"), float("inf")):
         single.grad = lab.put([bad, 1.0], dtype=lab.dtype)
@@ -82,8 +86,8 @@ def clipped_gradients(lab: Lab) -> None:
             lambda: nn.utils.clip_grad_norm_(single, 1.0, error_if_nonfinite=True),
             match="(?i)non-finite",
         )
-        with lab.consistent("after the call that failed, the gradient must be the one before the call"):
-            lab.same("is an error that changes nothing", single.grad)
+        with lab.consistent("the gradient must be equal before and after the failed call"):
+            lab.same("gradient after the failed call", single.grad)
         nn.utils.clip_grad_norm_(single, 1.0)
     single.grad = lab.put([-5.0, 5.0], dtype=lab.dtype)
     nn.utils.clip_grad_value_(single, 2.0)
@@ -126,11 +130,12 @@ def weight_normalization(lab: Lab) -> None:
                 nn.utils.remove_weight_norm(module)
             lab.close(f"removed, {api_name}, {dim}", module(x), roundings=64, matrix=True)
             lab.same(
-                f"names after that, {api_name}, {dim}", sorted(name for name, _ in module.named_parameters())
+                f"names after removal, {api_name}, {dim}",
+                sorted(name for name, _ in module.named_parameters()),
             )
     with lab.parity("No page says that the call is an error"):
         lab.raises(
-            "removing what is not there",
+            "removing weight norm from a module without weight norm",
             lambda: nn.utils.remove_weight_norm(with_whole_number_state(lab, nn.Linear(2, 2))),
             ValueError,
         )
@@ -187,7 +192,7 @@ def spectral_normalization(lab: Lab) -> None:
             before = [buffer.clone() for buffer in slow.buffers()]
             slow.eval()(x)
             rests = all(map(torch.equal, slow.buffers(), before))
-            lab.holds(f"{api_name}: eval mode rests", rests)
+            lab.holds(f"{api_name}: eval mode does not iterate", rests)
             slow.train()(x)
             iterates = not all(map(torch.equal, slow.buffers(), before))
             lab.holds(f"{api_name}: train mode iterates", iterates)
@@ -206,7 +211,7 @@ def spectral_normalization(lab: Lab) -> None:
             nn.utils.remove_spectral_norm(module)
             with lab.parity("No page says that the call is an error"):
                 lab.raises(
-                    "removing what is not there",
+                    "removing spectral norm from a module without spectral norm",
                     lambda: nn.utils.remove_spectral_norm(nn.Linear(2, 2)),
                     ValueError,
                 )
@@ -246,7 +251,9 @@ def pruned_modules(lab: Lab) -> None:
     parameter = module.weight
     prune.l1_unstructured(module, "weight", amount=2)
     lab.expect("the two smallest", module.weight + 0, [[0.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, 0.0]])
-    lab.holds("the parameter is still there", module.weight_orig is parameter and prune.is_pruned(module))
+    lab.holds(
+        "the module keeps the original parameter", module.weight_orig is parameter and prune.is_pruned(module)
+    )
     lab.same(
         "names", (sorted(n for n, _ in module.named_parameters()), [n for n, _ in module.named_buffers()])
     )
@@ -256,14 +263,17 @@ def pruned_modules(lab: Lab) -> None:
     y = module(x)
     lab.same("result", y)
     y.sum().backward()
-    lab.same("gradients of what is left", module.weight_orig.grad)
+    lab.same("gradient of the original parameter", module.weight_orig.grad)
     lab.same("through pickle", pickle.loads(pickle.dumps(module.state_dict())))
     copied = copy.deepcopy(nn.Sequential(linear_with_weight(rows)))
     lab.same("a copy", copied(x))
     prune.remove(module, "weight")
     lab.same("made final", (module(x), sorted(n for n, _ in module.named_parameters())))
     with lab.parity("No page says that removal restores the original parameter object"):
-        lab.holds("it is the same parameter", module.weight is parameter and not prune.is_pruned(module))
+        lab.holds(
+            "remove restores the same parameter object",
+            module.weight is parameter and not prune.is_pruned(module),
+        )
     scored = linear_with_weight(rows)
     scores = lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]])
     prune.l1_unstructured(scored, "weight", amount=2, importance_scores=scores)
@@ -277,9 +287,9 @@ def pruned_modules(lab: Lab) -> None:
             torch.tensor([[[[1.0, 2.0], [1.0, 2.5]], [[0.5, 1.0], [0.1, 0.1]], [[-3.0, -5.0], [0.1, -1.0]]]])
         )
     prune.ln_structured(image, "weight", amount=1, n=2, dim=1)
-    lab.same("a channel by its norm", image.weight_mask)
+    lab.same("mask of the channel with the smallest norm", image.weight_mask)
     prune.ln_structured(image, "weight", amount=1, n=1, dim=-1)
-    lab.same("and a column", image.weight_mask)
+    lab.same("mask after pruning a column too", image.weight_mask)
     scored_image = with_whole_number_state(lab, nn.Conv2d(3, 1, 2))
     importance = lab.put([[[[10.0, 1.0]] * 2, [[30.0, 3.0]] * 2, [[-20.0, -2.0]] * 2]])
     prune.ln_structured(scored_image, "weight", amount=1, n=2, dim=1, importance_scores=importance)
@@ -312,9 +322,13 @@ def pruned_modules(lab: Lab) -> None:
     equal = prune.L1Unstructured(amount=0.2).compute_mask(
         torch.ones(10, 7, device=lab.device), torch.ones(10, 7, device=lab.device)
     )
-    lab.expect("equal entries are cut by their number", (equal == 0).sum(), 14)
+    lab.expect("number of pruned entries if all are equal", (equal == 0).sum(), 14)
     with lab.parity("No page says that the call is an error"):
-        lab.raises("removing from a whole one", lambda: prune.remove(make_linear(), "weight"), ValueError)
+        lab.raises(
+            "removing pruning from a module that is not pruned",
+            lambda: prune.remove(make_linear(), "weight"),
+            ValueError,
+        )
     for amount in (1.5, -1, 99):
         with lab.parity("The page bounds only fractions, and does not say that other amounts are an error"):
             lab.raises(
@@ -324,7 +338,7 @@ def pruned_modules(lab: Lab) -> None:
             )
     with lab.parity("No page says that the call is an error"):
         lab.raises(
-            "an amount that is a word",
+            "an amount that is a string",
             lambda: prune.l1_unstructured(make_linear(), "weight", "some"),
             TypeError,
         )
@@ -350,8 +364,11 @@ def random_pruning(lab: Lab) -> None:
             original = getattr(module, name)
             prune.random_unstructured(module, name, amount=3)
             mask = getattr(module, f"{name}_mask")
-            lab.holds(f"three are cut of {name}", int((mask == 0).sum()) == 3)
-            lab.holds(f"the original of {name} is kept", getattr(module, f"{name}_orig") is original)
+            lab.holds(f"three entries of {name} are pruned", int((mask == 0).sum()) == 3)
+            lab.holds(
+                f"the module keeps the original parameter of {name}",
+                getattr(module, f"{name}_orig") is original,
+            )
             lab.holds(f"{name} is masked", torch.equal(getattr(module, name), original * mask))
             lab.same(f"sizes of {name}", (mask.shape, getattr(module, name).shape))
     identity = with_whole_number_state(lab, nn.Linear(4, 2))
@@ -375,7 +392,7 @@ def random_pruning(lab: Lab) -> None:
     "nn",
     must_detect=("value",),
     page="generated/torch.nn.utils.fusion.fuse_conv_bn_eval.html",
-    ground="fusing both modules into one means that the one computes what both compute",
+    ground="a fused module must compute the result of both modules",
 )
 def fused_layers(lab: Lab) -> None:
     """A convolution or linear layer fused with its batch norm computes the same result as both layers. It

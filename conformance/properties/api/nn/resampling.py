@@ -21,7 +21,9 @@ MODES = {
 
 
 def _basis_of_mode(lab: Lab, mode: str) -> contextlib.AbstractContextManager[None]:
-    """Return the context for results of a mode of ``interpolate`` that come from several elements."""
+    """Return the context for results that an ``interpolate`` mode computes from several elements: basis
+    parity for bicubic, and the basis of the behaviour for other modes.
+    """
     if mode == "bicubic":
         return lab.parity("The page does not give the kernel of bicubic interpolation")
     return contextlib.nullcontext()
@@ -64,7 +66,7 @@ def interpolation(lab: Lab) -> None:
     lab.expect("area", F.interpolate(row, size=1, mode="area"), [[[2.0]]], roundings=8)
     for dims, modes in MODES.items():
         ones = torch.ones(1, 2, *(3,) * dims, device=lab.device, dtype=lab.dtype)
-        # With odd sizes, no position of the mode nearest-exact is as near to one element as to another.
+        # With odd sizes, no sampling position of mode nearest-exact lies halfway between two elements.
         x = lab.floats(2, 2, *(5, 3, 5)[:dims], requires_grad=True)
         for mode in modes:
             corners: tuple[Any, ...] = (None,) if "nearest" in mode else (True, False)
@@ -72,7 +74,10 @@ def interpolation(lab: Lab) -> None:
                 label = f"{mode}, {dims}, {align}"
                 for factor in (0.5, 1.0, 1.7, 2.0):
                     y = F.interpolate(ones, scale_factor=factor, mode=mode, align_corners=align)
-                    lab.holds(f"constants stay, {label}, {factor}", bool(((y - 1).abs() < 1e-5).all()))
+                    lab.holds(
+                        f"interpolation of a constant returns the constant, {label}, {factor}",
+                        bool(((y - 1).abs() < 1e-5).all()),
+                    )
                 y = F.interpolate(x, size=(7, 5, 6)[:dims], mode=mode, align_corners=align)
                 with _basis_of_mode(lab, mode):
                     lab.close(label, y, roundings=64)
@@ -84,20 +89,26 @@ def interpolation(lab: Lab) -> None:
                 )
                 by_factor = F.interpolate(x, scale_factor=2.0, mode=mode, align_corners=align)
                 lab.holds(
-                    f"by size as by factor, {label}", torch.allclose(by_size, by_factor, rtol=1e-4, atol=1e-5)
+                    f"size and scale_factor give the same result, {label}",
+                    torch.allclose(by_size, by_factor, rtol=1e-4, atol=1e-5),
                 )
                 same = F.interpolate(x, size=x.shape[2:], mode=mode, align_corners=align)
-                lab.holds(f"of its own size, {label}", torch.allclose(same, x, rtol=1e-4, atol=1e-5))
+                lab.holds(
+                    f"interpolation to the input's size returns the input, {label}",
+                    torch.allclose(same, x, rtol=1e-4, atol=1e-5),
+                )
                 with_recomputed_factor = F.interpolate(
                     x, scale_factor=1.7, mode=mode, align_corners=align, recompute_scale_factor=True
                 )
                 with _basis_of_mode(lab, mode):
-                    lab.close(f"with a factor computed again, {label}", with_recomputed_factor, roundings=64)
+                    lab.close(
+                        f"with recompute_scale_factor=True, {label}", with_recomputed_factor, roundings=64
+                    )
     flat = torch.zeros(1, 1, 3, 3, device=lab.device, dtype=lab.dtype)
     flat[0, 0, 1, 1] = 1
     y = F.interpolate(flat, scale_factor=3, mode="bilinear")
     lab.holds(
-        "even over space",
+        "upsampling a centered point is symmetric",
         torch.allclose(y, y.flip(2), atol=1e-5)
         and torch.allclose(y, y.flip(3), atol=1e-5)
         and torch.allclose(y, y.mT, atol=1e-5),
@@ -142,16 +153,18 @@ def refusals_of_resampling(lab: Lab) -> None:
     with lab.parity("No page says that the call is an error"):
         lab.raises("a size too many", lambda: F.interpolate(x, size=(3, 3, 3)), ValueError)
     lab.raises("an unknown mode", lambda: F.interpolate(x, size=3, mode="other"), NotImplementedError)
-    lab.raises("smoothed nearest", lambda: F.interpolate(x, size=3, antialias=True), ValueError)
+    lab.raises("antialias with mode nearest", lambda: F.interpolate(x, size=3, antialias=True), ValueError)
     grid = lab.floats(1, 3, 3, 2)
-    lab.raises("a grid of another batch", lambda: F.grid_sample(x, lab.floats(2, 3, 3, 2)))
-    lab.raises("a grid of three coordinates", lambda: F.grid_sample(x, lab.floats(1, 3, 3, 3)))
+    lab.raises("a grid of another batch size", lambda: F.grid_sample(x, lab.floats(2, 3, 3, 2)))
+    lab.raises("a grid with three coordinates for an image", lambda: F.grid_sample(x, lab.floats(1, 3, 3, 3)))
     with lab.parity("No page says that the call is an error"):
         lab.raises("a grid of another dtype", lambda: F.grid_sample(x, grid.half()))
-    lab.raises("a grid of another rank", lambda: F.grid_sample(x, lab.floats(1, 3, 2)))
-    lab.raises("an unknown mode of a grid", lambda: F.grid_sample(x, grid, mode="other"), ValueError)
+    lab.raises("a grid with a wrong number of dimensions", lambda: F.grid_sample(x, lab.floats(1, 3, 2)))
+    lab.raises("grid_sample with an unknown mode", lambda: F.grid_sample(x, grid, mode="other"), ValueError)
     lab.raises(
-        "an unknown padding of a grid", lambda: F.grid_sample(x, grid, padding_mode="other"), ValueError
+        "grid_sample with an unknown padding mode",
+        lambda: F.grid_sample(x, grid, padding_mode="other"),
+        ValueError,
     )
     with lab.parity("No page says that the call is an error"):
         lab.raises("an empty image", lambda: F.grid_sample(lab.floats(1, 2, 0, 4), grid))
@@ -166,14 +179,22 @@ def refusals_of_resampling(lab: Lab) -> None:
             lambda: F.affine_grid(lab.integers(1, 2, 3, dtype=torch.int64), [1, 1, 2, 2]),
             ValueError,
         )
-    lab.raises("a matrix of another shape", lambda: F.affine_grid(theta[0], [1, 1, 2, 2]), ValueError)
     lab.raises(
-        "a matrix of volumes for images", lambda: F.affine_grid(lab.floats(1, 3, 4), [1, 1, 2, 2]), ValueError
+        "affine_grid with a matrix of a wrong shape",
+        lambda: F.affine_grid(theta[0], [1, 1, 2, 2]),
+        ValueError,
+    )
+    lab.raises(
+        "affine_grid of images with a matrix for volumes",
+        lambda: F.affine_grid(lab.floats(1, 3, 4), [1, 1, 2, 2]),
+        ValueError,
     )
     with lab.parity("No page says that the call is an error"):
-        lab.raises("a size that is not positive", lambda: F.affine_grid(theta, [1, 1, 2, -2]), ValueError)
+        lab.raises(
+            "affine_grid with a negative size", lambda: F.affine_grid(theta, [1, 1, 2, -2]), ValueError
+        )
     lab.raises("a size of three", lambda: F.affine_grid(theta, [1, 1, 2]), NotImplementedError)
-    lab.raises("reflection as large as the input", lambda: F.pad(x, (4, 0, 0, 0), mode="reflect"))
+    lab.raises("reflect padding as large as the input", lambda: F.pad(x, (4, 0, 0, 0), mode="reflect"))
     lab.raises(
         "reflection of a scalar",
         lambda: F.pad(lab.put(1.0), (1, 1), mode="reflect"),
@@ -195,11 +216,19 @@ def refusals_of_resampling(lab: Lab) -> None:
     )
     with lab.parity("No page says that the call is an error"):
         lab.raises("a block larger than the image", lambda: F.unfold(x, (6, 6)))
-    lab.raises("shuffling channels that do not divide", lambda: F.pixel_shuffle(lab.floats(1, 3, 2, 2), 2))
+    lab.raises(
+        "pixel_shuffle of channels that are not divisible", lambda: F.pixel_shuffle(lab.floats(1, 3, 2, 2), 2)
+    )
     with lab.parity("No page says that the call is an error"):
         lab.raises("shuffling by nothing", lambda: F.pixel_shuffle(lab.floats(1, 4, 2, 2), 0))
-    lab.raises("unshuffling sizes that do not divide", lambda: F.pixel_unshuffle(lab.floats(1, 1, 3, 2), 2))
-    lab.raises("groups of channels that do not divide", lambda: F.channel_shuffle(lab.floats(1, 3, 2, 2), 2))
+    lab.raises(
+        "pixel_unshuffle of sizes that are not divisible",
+        lambda: F.pixel_unshuffle(lab.floats(1, 1, 3, 2), 2),
+    )
+    lab.raises(
+        "channel_shuffle with groups that do not divide the channels",
+        lambda: F.channel_shuffle(lab.floats(1, 3, 2, 2), 2),
+    )
     lab.raises("unflattening to another size", lambda: nn.Unflatten(1, (3, 3))(lab.floats(2, 8)))
     with lab.parity("No page says that the call is an error"):
         lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)  # type: ignore[arg-type]
@@ -234,7 +263,7 @@ def sampled_grids(lab: Lab) -> None:
     volume = lab.floats(1, 1, 3, 3, 3)
     three = lab.put(torch.eye(4)[None, :3], dtype=lab.dtype)
     lab.close(
-        "a volume that is not turned",
+        "a volume sampled at its own positions",
         F.grid_sample(
             volume, F.affine_grid(three, [1, 1, 3, 3, 3], align_corners=False), align_corners=False
         ),
@@ -256,9 +285,11 @@ def sampled_grids(lab: Lab) -> None:
                         roundings=512,
                     )
     far = lab.put([[[[1e6, 0.0], [-1e6, -1e6]]]], dtype=lab.dtype)
-    lab.expect("far away there is nothing", F.grid_sample(square, far, align_corners=True), [[[[0.0, 0.0]]]])
     lab.expect(
-        "or the border",
+        "zeros at coordinates far outside", F.grid_sample(square, far, align_corners=True), [[[[0.0, 0.0]]]]
+    )
+    lab.expect(
+        "the border value at coordinates far outside",
         F.grid_sample(square, far, padding_mode="border", align_corners=True),
         [[[[3.0, 1.0]]]],
     )
@@ -271,7 +302,10 @@ def sampled_grids(lab: Lab) -> None:
             )
     middle = lab.put([[[[0.0, 0.0]]]], dtype=lab.dtype)
     lab.expect(
-        "the middle is the mean", F.grid_sample(square, middle, align_corners=False), [[[[2.5]]]], roundings=8
+        "the value at the center is the mean",
+        F.grid_sample(square, middle, align_corners=False),
+        [[[[2.5]]]],
+        roundings=8,
     )
 
 
@@ -289,7 +323,7 @@ def paddings(lab: Lab) -> None:
     row = lab.put([[[1, 2, 3, 4]]], dtype=lab.dtype)
     lab.expect("zeros", F.pad(row, (1, 2)), [[[0, 1, 2, 3, 4, 0, 0]]])
     lab.expect("another value", F.pad(row, (1, 0), value=7), [[[7, 1, 2, 3, 4]]])
-    with lab.parity("only circular padding has a sentence on negative amounts; this is constant padding"):
+    with lab.parity("the page mentions negative amounts only for circular padding, not for constant padding"):
         lab.expect("cut", F.pad(row, (-1, 1)), [[[2, 3, 4, 0]]])
     lab.expect("in a circle", F.pad(row, (2, 1), mode="circular"), [[[3, 4, 1, 2, 3, 4, 1]]])
     if lab.dtype != torch.int64:
@@ -308,7 +342,7 @@ def paddings(lab: Lab) -> None:
     padded = F.pad(image, (1, 1))
     lab.same("channels last", padded)
     with lab.parity("No page says that padding keeps the memory format"):
-        lab.holds("keeps its memory format", padded.is_contiguous(memory_format=torch.channels_last))
+        lab.holds("padding keeps channels_last", padded.is_contiguous(memory_format=torch.channels_last))
     unpadded = F.pad(row, (0, 0))
     lab.same("nothing to pad", unpadded)
     with lab.parity("No page says that padding by nothing makes a copy"):

@@ -36,10 +36,12 @@ def resampling_by_small_scales(lab: Lab) -> None:
         result = F.interpolate(leaf, size=(output_size,), mode="nearest")
         lab.same(f"45 to {output_size}", result.detach())
         result.sum().backward()
-        lab.same(f"gradient of 45 to {output_size}", leaf.grad)
+        lab.same(f"gradient of resizing 45 elements to {output_size}", leaf.grad)
         read_positions = [math.floor(position * 45 / output_size) for position in range(output_size)]
         lab.expect(
-            f"where 45 to {output_size} reads", leaf.grad, [[[float(p in read_positions) for p in range(45)]]]
+            f"positions that resizing 45 elements to {output_size} reads",
+            leaf.grad,
+            [[[float(p in read_positions) for p in range(45)]]],
         )
 
 
@@ -58,8 +60,9 @@ def exact_nearest_positions(lab: Lab) -> None:
         x = torch.arange(size, dtype=torch.float32, device=lab.device).reshape(1, 1, size)
         count = math.floor(size * scale)
         centers = [(position + 0.5) / scale for position in range(count)]
-        # A center may be as near to one element as to another. The division by a power of two is exact, and
-        # the result is then the second element. Other divisions round, and the result may be either element.
+        # A center may lie on the border of two elements. If the scale is a power of two, the division is
+        # exact, and the result is the second element. Other divisions round, so that either element is
+        # correct and the position is not checked.
         clear = [p for p in range(count) if scale in (0.25, 0.5) or centers[p] % 1]
         read_positions = [float(min(math.floor(centers[p]), size - 1)) for p in clear]
         by_scale = F.interpolate(x, scale_factor=scale, mode="nearest-exact", recompute_scale_factor=False)
@@ -104,7 +107,7 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
             expected = F.interpolate(wide, scale_factor=2, mode=mode)
             tolerance = 16 * torch.finfo(lab.dtype).eps
             agree = torch.allclose(result.detach().float(), expected.detach(), rtol=tolerance, atol=tolerance)
-            lab.holds(f"{mode} of {shape}, {format} is that of float32", agree)
+            lab.holds(f"{mode} of {shape}, {format} equals the float32 result", agree)
             weights = lab.integers(*result.shape, low=1, high=3)
             (gradient,) = torch.autograd.grad(result, x, weights)
             (wide_gradient,) = torch.autograd.grad(expected, wide, weights.float())
@@ -115,7 +118,7 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
                 else contextlib.nullcontext()
             )
             with basis:
-                lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", agree)
+                lab.holds(f"the gradient of {mode} of {shape}, {format} equals the float32 gradient", agree)
 
 
 @behaviour(
@@ -140,7 +143,9 @@ def shuffled_channels_of_none(lab: Lab) -> None:
     """
     none = lab.floats(0, 9, 4, 4)
     lab.same("of none", nn.ChannelShuffle(3)(none))
-    lab.holds("it has the shape", nn.ChannelShuffle(3)(none).shape == none.shape)
+    lab.holds(
+        "channel_shuffle keeps the shape of an empty tensor", nn.ChannelShuffle(3)(none).shape == none.shape
+    )
     x = lab.integers(1, 6, 2, 2)
-    lab.holds("of one group", torch.equal(F.channel_shuffle(x, 1), x))
+    lab.holds("channel_shuffle with one group returns its input", torch.equal(F.channel_shuffle(x, 1), x))
     lab.same("of three groups", F.channel_shuffle(x, 3) * 1)

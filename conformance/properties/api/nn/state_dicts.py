@@ -38,16 +38,16 @@ def contents_of_state_dicts(lab: Lab) -> None:
     lab.shares("both names", entries["first.weight"], entries["again.weight"])
     lab.holds("entries need no gradient", not any(entry.requires_grad for entry in entries.values()))
     variables = net.state_dict(keep_vars=True)
-    lab.holds("variables are kept when asked for", variables["first.weight"] is net.first.weight)
+    lab.holds("keep_vars=True returns the parameter itself", variables["first.weight"] is net.first.weight)
     with torch.no_grad():
         net.first.weight.mul_(2)
-    lab.same("a later write is seen", entries["first.weight"])
+    lab.same("an entry after a later write to the parameter", entries["first.weight"])
     lab.same("with a prefix", list(net.norm.state_dict(prefix="p.")))
     into: dict[str, Any] = {}
     net.norm.state_dict(destination=into)
     lab.same("into a dict", into)
     with lab.parity("No page describes the private metadata of a state dict"):
-        lab.same("versions of modules are noted", entries._metadata["norm"])
+        lab.same("version of a module in the metadata", entries._metadata["norm"])
 
 
 @behaviour(
@@ -66,14 +66,17 @@ def loading_state_dicts(lab: Lab) -> None:
     }
     keys = net.load_state_dict(values)
     lab.same("nothing to report", (keys.missing_keys, keys.unexpected_keys, "All keys matched" in str(keys)))
-    lab.holds("parameters stay themselves", net.first.weight is weight and weight.requires_grad)
+    lab.holds("loading keeps the parameter objects", net.first.weight is weight and weight.requires_grad)
     lab.expect("loaded from the host", net.first.weight, [[1.0, 1.0]] * 3)
     lab.same("all of it", state_by_name(net))
     values["extra.part"] = lab.integers(1)
     lab.raises("an unexpected entry", lambda: net.load_state_dict(values), match="(?i)unexpected")
     lab.same("reported", net.load_state_dict(values, strict=False).unexpected_keys)
     values["first.weight.more"] = lab.integers(1)
-    lab.same("under a name of another", net.load_state_dict(values, strict=False).unexpected_keys)
+    lab.same(
+        "an unexpected entry under a parameter's name",
+        net.load_state_dict(values, strict=False).unexpected_keys,
+    )
     del values["norm.bias"]
     lab.raises("a missing entry", lambda: net.load_state_dict(values), match="(?i)missing")
     keys = net.load_state_dict(values, strict=False)
@@ -91,11 +94,13 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.expect("a part of it", net.block[0].bias, [5.0, 6.0])
     before["block.0.bias"] = net.block[0].bias.detach()
     lab.holds(
-        "the rest is as it was",
+        "entries that are not loaded do not change",
         all(torch.equal(entry, before[name]) for name, entry in state_by_name(net).items()),
     )
     with lab.parity("No page says that the call is an error"):
-        lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
+        lab.raises(
+            "a string in place of a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict"
+        )
     layer = with_whole_number_state(lab, nn.Linear(2, 2, bias=False))
     for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         with lab.parity("No page says that the call is an error"):
@@ -106,7 +111,7 @@ def loading_state_dicts(lab: Lab) -> None:
             )
     prefixed = {f"module.{name}": value for name, value in state_by_name(net).items()}
     nn.modules.utils.consume_prefix_in_state_dict_if_present(prefixed, "module.")
-    lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state_by_name(net)))
+    lab.same("names after the prefix was removed", sorted(prefixed) == sorted(state_by_name(net)))
 
 
 @behaviour(
@@ -134,7 +139,7 @@ def older_state_dicts(lab: Lab) -> None:
     lab.expect("it counts", norm.num_batches_tracked + 0, 1)
     without_statistics = nn.BatchNorm1d(2, track_running_stats=False)
     with lab.documented():
-        lab.same("without statistics there are none", list(without_statistics.state_dict()))
+        lab.same("state of batch norm without statistics", list(without_statistics.state_dict()))
         lab.same(
             "a state without them",
             sorted(norm.load_state_dict(without_statistics.state_dict(), strict=False).missing_keys),
@@ -161,7 +166,7 @@ def assigned_state_dicts(lab: Lab) -> None:
     target.load_state_dict(net.state_dict(), assign=True)
     lab.same("state", state_by_name(target))
     lab.same(
-        "gradients are asked for as before", [parameter.requires_grad for parameter in target.parameters()]
+        "requires_grad of each parameter", [parameter.requires_grad for parameter in target.parameters()]
     )
     lab.shares("entries and parameters", target[0].weight, net[0].weight)  # type: ignore[arg-type]
     lab.same("names keep their order", [name for name, _ in target.named_parameters()])
@@ -181,7 +186,7 @@ def assigned_state_dicts(lab: Lab) -> None:
     with torch.device("meta"):
         lost = nn.Linear(2, 3)
     lab.warns("copying into meta", lambda: lost.load_state_dict(net[0].state_dict()), match="(?i)meta")
-    lab.holds("it stays meta", lost.weight.is_meta)
+    lab.holds("loading without assign leaves a meta parameter on meta", lost.weight.is_meta)
 
 
 @behaviour(
@@ -191,7 +196,7 @@ def assigned_state_dicts(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.nn.Module.html",
     basis="consistency",
-    ground="The resumed training and the training that went on must make the same steps",
+    ground="The resumed training and the training without a pause must make the same steps",
 )
 def assigned_states_and_optimizers(lab: Lab) -> None:
     """An optimizer over parameters loaded with ``assign=True``, whose own state is loaded too, makes the same
@@ -215,9 +220,9 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
     for _ in range(2):
         train_one_step(net, optimizer)
         train_one_step(assigned, resumed)
-    lab.same("the one that went on", state_by_name(net))
-    lab.same("the one that was loaded", state_by_name(assigned))
-    lab.same("their momentum", [optimizer.state[net.weight], resumed.state[assigned.weight]])
+    lab.same("weights of the training without a pause", state_by_name(net))
+    lab.same("weights of the resumed training", state_by_name(assigned))
+    lab.same("momentum of both trainings", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
 class _ExtraState(nn.Module):
@@ -274,13 +279,16 @@ def state_of_another_form(lab: Lab) -> None:
     values = nn.Sequential(_ExtraState(1)).state_dict()
     with lab.parity("No page says that the call is an error"):
         lab.raises(
-            "nothing that sets it", lambda: nn.Sequential(_OnlyGets()).load_state_dict(values), RuntimeError
+            "loading extra state without set_extra_state",
+            lambda: nn.Sequential(_OnlyGets()).load_state_dict(values),
+            RuntimeError,
         )
-    lab.same("nothing that gets it", list(_OnlySets().state_dict()))
+    lab.same("state without get_extra_state", list(_OnlySets().state_dict()))
     with lab.parity("No page says that the call is an error"):
-        lab.raises("nothing to set", lambda: _OnlySets().load_state_dict({}), RuntimeError)
+        lab.raises("loading without extra state", lambda: _OnlySets().load_state_dict({}), RuntimeError)
     lab.raises(
-        "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
+        "loading extra state into a module that has none",
+        lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True),
     )
     saved = nn.Sequential(_CustomSaving(lab))
     loaded: Any = nn.Sequential(_CustomSaving(lab))
@@ -345,7 +353,7 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     keys = net.load_state_dict(net.state_dict(), strict=False)
     lab.same("reported by a hook", (keys.missing_keys, keys.unexpected_keys))
     lab.raises(
-        "strict with what a hook reports",
+        "strict loading with keys that a hook reports",
         lambda: net.load_state_dict(net.state_dict()),
         match="(?s)found.*lost|lost.*found",
     )
@@ -387,7 +395,7 @@ def loading_children(lab: Lab) -> None:
     net.load_state_dict(net.state_dict())
     lab.same("entries that each sees", entries)
     lab.holds(
-        "each sees only entries of its submodule",
+        "each hook receives only entries of its submodule",
         all(name.startswith(prefix) for prefix, names in entries for name in names),
     )
     lab.same("sum of weights", torch.stack([parameter.sum() for parameter in net.parameters()]))
@@ -397,4 +405,4 @@ def loading_children(lab: Lab) -> None:
     with collector_off():
         recurrent.load_state_dict(values)
         del values
-        lab.holds("no entry is held by a cycle of references", lab.gone(*weak_references))
+        lab.holds("no reference cycle keeps an entry alive", lab.gone(*weak_references))

@@ -48,9 +48,10 @@ def _windows(purpose: str, dims: int) -> Iterator[Window]:
     """
     draw = random.Random(seeds.seed_for(f"windows of {purpose} in {dims} dimensions"))
     for number in range(_COUNT):
-        # Every second window is equal in all dimensions, because many kernels support only these.
+        # Every second window is equal in all dimensions, because many kernels support only such windows.
         count = 1 if number % 2 else dims
-        # Kernels of size 1 and 3 are the most common ones, and often have algorithms of their own.
+        # Kernels of size 1 and 3 are the most common ones, and devices often have special algorithms for
+        # these sizes.
         kernel = [draw.choice((1, 3, draw.randint(1, _LARGEST_KERNEL[dims]))) for _ in range(count)]
         stride = [draw.randint(1, 4) for _ in range(count)]
         dilation = [draw.randint(1, 3) for _ in range(count)]
@@ -64,8 +65,8 @@ def _windows(purpose: str, dims: int) -> Iterator[Window]:
 def _groups_and_channels(draw: random.Random, most: int) -> tuple[int, int, int]:
     """Return a number of groups, and the numbers of input and output channels of each group.
 
-    About a third of them are depthwise: one input channel for each group. Other groups have at most ``most``
-    input channels.
+    About a third of the results are depthwise: one input channel for each group. Other groups have at
+    most ``most`` input channels.
     """
     groups = draw.choice((1, 1, 2, draw.randint(3, 8)))
     per_group = 1 if groups > 1 and draw.random() < 0.5 else draw.choice((1, 3, 8, draw.randint(2, most)))
@@ -73,7 +74,7 @@ def _groups_and_channels(draw: random.Random, most: int) -> tuple[int, int, int]
 
 
 def _convolutions(lab: Lab, dims: int, *, requires_grad: bool) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield a label, the result, the input and the weight of drawn convolutions of whole numbers."""
+    """Yield a label, the result, the input and the weight of each drawn convolution of whole numbers."""
     draw = random.Random(seeds.seed_for(f"channels in {dims} dimensions"))
     for number, window in enumerate(_windows("convolutions", dims)):
         groups, inputs, outputs = _groups_and_channels(draw, 20 if dims < 3 else 8)

@@ -75,7 +75,9 @@ def modules_of_scalars_and_of_none(lab: Lab) -> None:
                 result.backward(torch.ones_like(result))
                 assert leaf.grad is not None
                 lab.close(f"gradient of {kind.__name__} of {shape}", leaf.grad, roundings=64)
-                lab.holds(f"its gradient keeps {shape}", leaf.grad.shape == leaf.shape)
+                lab.holds(
+                    f"the gradient of {kind.__name__} has the shape {shape}", leaf.grad.shape == leaf.shape
+                )
 
 
 @behaviour(
@@ -130,7 +132,7 @@ def layers_of_empty_batches(lab: Lab) -> None:
     loss = nn.CrossEntropyLoss(reduction="none")(lab.floats(5, 0), lab.floats(5, 0))
     with lab.parity("No page describes zero classes"):
         lab.same(
-            "cross entropy of no classes",
+            "cross entropy of zero classes",
             [loss, nn.CrossEntropyLoss()(lab.floats(5, 0), lab.floats(5, 0)).shape],
         )
     lab.close("a loss", nn.CrossEntropyLoss()(lab.floats(5, 2), lab.put([0, 1, 0, 1, 1])))

@@ -57,7 +57,7 @@ def _make_parameters(lab: Lab) -> list[nn.Parameter]:
     level="training",
     must_detect=("value",),
     page="generated/torch.optim.SGD.html",
-    ground="The update formula of each optimizer gives no change for a gradient of zero",
+    ground="The update formula of each optimizer does not change a parameter with a gradient of zero",
 )
 def steps_without_gradients(lab: Lab) -> None:
     """A step with zero gradients does not change parameters. ``step`` returns the result of its closure."""
@@ -68,7 +68,7 @@ def steps_without_gradients(lab: Lab) -> None:
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
         losses = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
-        lab.holds(f"{name}: the closure's value", all(float(loss) == 1.0 for loss in losses))
+        lab.holds(f"{name}: step returns the closure's value", all(float(loss) == 1.0 for loss in losses))
         lab.same(
             f"{name}: stays",
             [(after.detach() - start).abs().sum() for after, start in zip(parameters, before, strict=True)],
@@ -80,7 +80,9 @@ def steps_without_gradients(lab: Lab) -> None:
     adam = nn.Parameter(lab.put([1.0, 2.0]))
     adam.grad = lab.put([2.0, -4.0])
     torch.optim.Adam([adam], lr=0.5, eps=0.0).step()
-    lab.expect("Adam's first step is the rate", adam.detach() + 0, [0.5, 2.5], roundings=16)
+    lab.expect(
+        "Adam's first step has the size of the learning rate", adam.detach() + 0, [0.5, 2.5], roundings=16
+    )
     best = nn.Parameter(lab.put([1.0]))
     best.grad = lab.put([2.0])
     torch.optim.SGD([best], lr=0.25, maximize=True).step()
@@ -129,7 +131,7 @@ def older_states_of_optimizers(lab: Lab) -> None:
             step_with_gradients(second, loaded, 2)
             lab.close(f"{name}, {state_name}: goes on", [weight.detach() for weight in second], roundings=256)
             same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(first, second, strict=True))
-            lab.holds(f"{name}, {state_name}: as the original", same)
+            lab.holds(f"{name}, {state_name}: the step is that of the original", same)
 
 
 @behaviour(
@@ -137,7 +139,7 @@ def older_states_of_optimizers(lab: Lab) -> None:
     level="training",
     must_detect=("value", "error"),
     page="generated/torch.optim.Optimizer.register_step_pre_hook.html",
-    ground="The pages of the hooks say when they run; copies and errors have no page",
+    ground="The pages of the hooks say when hooks run; no page describes copies and errors",
 )
 def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     """Optimizers can be printed and copied with all their attributes. Hooks run around steps and when a state
@@ -153,11 +155,13 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
         public = {attribute for attribute in vars(optimizer) if not attribute.startswith("_")}
         with lab.consistent("A copied optimizer must have the attributes of the original"):
             lab.holds(
-                f"{name}: a copy holds the same",
+                f"{name}: a copy has the same attributes",
                 public == {attribute for attribute in vars(copied) if not attribute.startswith("_")},
             )
         with lab.parity("No page says what the text of an optimizer contains"):
-            lab.holds(f"{name}: it prints its options", name in repr(optimizer) and "lr" in repr(optimizer))
+            lab.holds(
+                f"{name}: the text contains the options", name in repr(optimizer) and "lr" in repr(optimizer)
+            )
         keys = [sorted(key for key in values) for values in optimizer.state_dict()["state"].values()]
         with lab.parity("The page says that the content of the state differs between optimizers"):
             lab.same(f"{name}: what it keeps", keys)
@@ -182,8 +186,14 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     lab.close("after two steps", [parameter.detach() for parameter in parameters])
     with lab.parity("No page says that the call is an error"):
         lab.raises("no parameters", lambda: torch.optim.SGD([], lr=0.5), ValueError)
-        lab.raises("a tensor for a list", lambda: torch.optim.SGD(parameters[0], lr=0.5), TypeError)
-        lab.raises("a result of a graph", lambda: torch.optim.SGD([parameters[0] * 2], lr=0.5), ValueError)
+        lab.raises(
+            "a tensor in place of a list of parameters",
+            lambda: torch.optim.SGD(parameters[0], lr=0.5),
+            TypeError,
+        )
+        lab.raises(
+            "a parameter that is not a leaf", lambda: torch.optim.SGD([parameters[0] * 2], lr=0.5), ValueError
+        )
         lab.raises(
             "a parameter in two groups",
             lambda: optimizer.add_param_group({"params": parameters[:1]}),
@@ -191,7 +201,7 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
         )
         lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)  # type: ignore[arg-type]
         lab.raises(
-            "a state of other groups",
+            "a state with other parameter groups",
             lambda: optimizer.load_state_dict(torch.optim.SGD(parameters[:1], lr=0.5).state_dict()),
             ValueError,
         )
@@ -231,8 +241,13 @@ def rates_by_schedule(lab: Lab) -> None:
         moved = 0.0
         for t in range(6):
             expected_rate = 2.0 * formula(t)
-            lab.holds(f"{name} at {t}", abs(optimizer.param_groups[0]["lr"] - expected_rate) < 1e-9)
-            lab.holds(f"{name} reports it at {t}", abs(schedule.get_last_lr()[0] - expected_rate) < 1e-9)
+            lab.holds(
+                f"{name} sets the expected rate at step {t}",
+                abs(optimizer.param_groups[0]["lr"] - expected_rate) < 1e-9,
+            )
+            lab.holds(
+                f"{name} reports its rate at step {t}", abs(schedule.get_last_lr()[0] - expected_rate) < 1e-9
+            )
             parameter.grad = lab.put([1.0])
             optimizer.step()
             moved += expected_rate
@@ -244,11 +259,16 @@ def rates_by_schedule(lab: Lab) -> None:
                     "The restored schedule and the original must have the same epoch and rate"
                 ):
                     lab.holds(
-                        f"{name} from its state",
+                        f"{name}: a schedule restored from its state agrees",
                         restored.last_epoch == schedule.last_epoch
                         and restored.get_last_lr() == schedule.get_last_lr(),
                     )
-        lab.expect(f"{name} moves by them", parameter.detach() + 0, [100.0 - moved], roundings=16)
+        lab.expect(
+            f"{name}: the parameter after steps with all rates",
+            parameter.detach() + 0,
+            [100.0 - moved],
+            roundings=16,
+        )
     optimizer = torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0)
     both = schedules.SequentialLR(
         optimizer, [schedules.ConstantLR(optimizer, 0.5, 10), schedules.ExponentialLR(optimizer, 0.5)], [2]
@@ -274,7 +294,7 @@ def rates_by_schedule(lab: Lab) -> None:
     )
     for loss in (3.0, 2.0, 2.0, 2.0, 2.0):
         plateau.step(loss)
-    lab.holds("less on a plateau", optimizer.param_groups[0]["lr"] == 0.5)
+    lab.holds("ReduceLROnPlateau halves the rate", optimizer.param_groups[0]["lr"] == 0.5)
     cycle = schedules.OneCycleLR(
         optimizer := torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0), max_lr=2.0, total_steps=6
     )
@@ -283,13 +303,16 @@ def rates_by_schedule(lab: Lab) -> None:
         ups.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         cycle.step()
-    lab.holds("one cycle has its top inside", 0 < ups.index(max(ups)) < 5 and abs(max(ups) - 2.0) < 0.5)
+    lab.holds(
+        "OneCycleLR has its largest rate inside the cycle",
+        0 < ups.index(max(ups)) < 5 and abs(max(ups) - 2.0) < 0.5,
+    )
     two = torch.optim.SGD(
         [{"params": [nn.Parameter(lab.put([1.0]))], "lr": 4.0}, {"params": [nn.Parameter(lab.put([1.0]))]}],  # type: ignore[arg-type]
         lr=1.0,
     )
     schedules.StepLR(two, 1, 0.5).step()
-    lab.same("each group from its own", [group["lr"] for group in two.param_groups])
+    lab.same("rate of each group, starting from its own rate", [group["lr"] for group in two.param_groups])
 
 
 @behaviour(
@@ -316,13 +339,13 @@ def averaged_models(lab: Lab) -> None:
         mean.update_parameters(net)
         moving.update_parameters(net)
     lab.close("the mean", mean.module[0].weight.detach(), roundings=32)
-    lab.close("is that of all", torch.stack(weights).mean(0), roundings=32)
-    lab.close("a moving one", moving.module[0].weight.detach(), roundings=32)
+    lab.close("mean of all weights", torch.stack(weights).mean(0), roundings=32)
+    lab.close("moving average of the weights", moving.module[0].weight.detach(), roundings=32)
     by_hand = weights[0]
     for weight in weights[1:]:
         by_hand = by_hand * 0.5 + weight * 0.5
     lab.close("by hand", by_hand, roundings=32)
-    lab.holds("how many", int(mean.n_averaged) == 4)
+    lab.holds("n_averaged counts the models", int(mean.n_averaged) == 4)
     lab.same("its state", sorted(state_by_name(mean)))
     update_bn([lab.integers(4, 2), lab.integers(4, 2)], mean)
     lab.close(

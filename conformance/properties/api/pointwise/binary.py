@@ -80,7 +80,7 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
     over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
     for mode in (None, "floor", "trunc"):
         lab.expect(f"by zero, {mode}", torch.div(a, zero, rounding_mode=mode), over)
-        lab.expect(f"by the number 0, {mode}", torch.div(a, 0.0, rounding_mode=mode), over)
+        lab.expect(f"division by the number 0, {mode}", torch.div(a, 0.0, rounding_mode=mode), over)
     lab.expect("by infinity", a / inf, [0.0, 0, 0, _NAN, _NAN, _NAN, 0, 0])
     with lab.parity("No page says what a finite number divided by infinity and rounded down is"):
         lab.expect(
@@ -121,7 +121,7 @@ def powers(lab: Lab) -> None:
         lab.holds(f"pow_ to {exponent} returns its input", copy.pow_(exponent) is copy)
         lab.expect(f"in place to {exponent}", copy, expected, roundings=8.0)
         power = torch.full_like(base, exponent)
-        lab.expect(f"to a tensor of {exponent}", base**power, expected, roundings=8.0)
+        lab.expect(f"power with a tensor of {exponent} as exponent", base**power, expected, roundings=8.0)
     small = lab.put([0, 1, 2, 5], dtype=lab.dtype)
     lab.expect("2 to", 2**small, [1, 2, 4, 32], roundings=8.0)
     lab.expect("torch.pow of 3", torch.pow(3, small[:3]), [1, 3, 9], roundings=8.0)
@@ -166,9 +166,17 @@ def powers(lab: Lab) -> None:
         with lab.parity("No page says that the call is an error"):
             lab.raises("float_power_", lambda: base.clone().float_power_(2), match="(?i)dtype|type")
     expect_error_for_two_devices(lab, "to a tensor elsewhere", lambda: base ** torch.ones(4, dtype=lab.dtype))
-    lab.expect("to a number of the host", base ** torch.tensor(2, dtype=lab.dtype), array**2, roundings=8.0)
     lab.expect(
-        "a number of the host to", torch.tensor(2, dtype=lab.dtype) ** small, [1, 2, 4, 32], roundings=8.0
+        "power with a dimensionless CPU tensor as exponent",
+        base ** torch.tensor(2, dtype=lab.dtype),
+        array**2,
+        roundings=8.0,
+    )
+    lab.expect(
+        "power with a dimensionless CPU tensor as base",
+        torch.tensor(2, dtype=lab.dtype) ** small,
+        [1, 2, 4, 32],
+        roundings=8.0,
     )
 
 
@@ -366,7 +374,7 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
             )
             lab.expect(f"{symbol} by 2", getattr(a, method)(2), function(first, 2), **tolerance)
             lab.expect(
-                f"{symbol} of a number of the host",
+                f"{symbol} with a dimensionless CPU tensor",
                 getattr(a, method)(torch.tensor(2, dtype=lab.dtype)),
                 function(first, 2),
                 **tolerance,
@@ -409,12 +417,12 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
             match="(?i)memory|single|expanded",
         )
         lab.raises(
-            "into part of an operand",
+            "out= that partly overlaps the operands",
             lambda: torch.add(memory[:5], memory[:5], out=memory[1:]),
             match="(?i)memory|overlap",
         )
     lab.raises(
-        "a larger result in place",
+        "an in-place result larger than the tensor",
         lambda: memory[:1].clone().add_(memory),
         match="(?i)shape|size|broadcast",
         type_is_documented=True,
@@ -437,8 +445,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
     out = torch.empty(2, dtype=(a + b).dtype, device=lab.device)
     # This is the last statement, because an error ends the program.
     with lab.parity("The notes on out= allow an error in place of resizing"):
-        result = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
-        lab.holds("the out is returned", result is out)
+        result = lab.warns("an out= of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
+        lab.holds("the call returns its out=", result is out)
 
 
 @behaviour(

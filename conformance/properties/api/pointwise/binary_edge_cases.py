@@ -41,12 +41,12 @@ def augmented_assignments(lab: Lab) -> None:
         for operand in (right, lab.put([right, right])):
             tensor = lab.put([5, 8])
             result = getattr(operator, name)(tensor, operand)
-            lab.holds(f"{name} keeps its tensor", result is tensor)
+            lab.holds(f"{name} returns its left operand", result is tensor)
             lab.expect(f"{name} of {type(operand).__name__}", tensor, expected)
     halves: Any = lab.put([5.0, 8.0])
     same = halves
     halves /= 2
-    lab.holds("division keeps its tensor", same is halves)
+    lab.holds("/= keeps the tensor object", same is halves)
     lab.expect("division", halves, [2.5, 4.0])
 
 
@@ -70,7 +70,7 @@ def refusals_of_two_operands(lab: Lab) -> None:
         )
         with basis:
             lab.expect(
-                f"{name} of real numbers into complex ones", function(numbers, numbers, out=into), [1, 2]
+                f"{name} of real numbers into a complex out=", function(numbers, numbers, out=into), [1, 2]
             )
     truth = lab.put([True, False])
     for case_name, call in (
@@ -89,7 +89,7 @@ def refusals_of_two_operands(lab: Lab) -> None:
     memory = lab.put([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     with lab.consistent("The power written into its own operand must equal the power itself"):
         powers = torch.pow(2, memory[:3], out=memory[:3])
-        lab.expect("a power of all into itself", powers, [2.0, 4.0, 8.0], roundings=8.0)
+        lab.expect("a power written into its own exponent", powers, [2.0, 4.0, 8.0], roundings=8.0)
         lab.expect("the rest stays", memory[3:], [4.0, 5.0, 6.0])
 
 

@@ -18,7 +18,7 @@ from conformance.behaviours.lab import Lab
     dtypes=("int8", "int16", "int32", "int64", "uint8"),
     must_detect=("value",),
     page="generated/torch.bitwise_left_shift.html",
-    ground="an arithmetic shift of a number with fixed width drops the bits outside of it",
+    ground="an arithmetic shift of a number with a fixed width drops the bits outside the width",
 )
 def shifts_within_the_width(lab: Lab) -> None:
     """A left shift by less than the bit width multiplies by a power of two and drops the bits outside the
@@ -47,7 +47,7 @@ def remainders_of_large_integers(lab: Lab) -> None:
     lab.expect("a divisor below 0", x % -q, 23500 - q)
     lab.expect("both below 0", -x % -q, -23500)
     large = lab.put([2**62 + 1, -(2**62) - 1])
-    lab.expect("of numbers past 53 bits", large % (2**31), [1, 2**31 - 1])
+    lab.expect("remainder of numbers with more than 53 bits", large % (2**31), [1, 2**31 - 1])
 
 
 @behaviour(
@@ -74,7 +74,10 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
         lab.holds(f"next {side} is the next number", torch.equal(result[:5], right[:5]))
         with lab.parity("No page says that bfloat16 has subnormal numbers"):
             lab.same(f"next {side} of zero and of subnormal numbers", result[5:])
-            lab.holds(f"that {side} is the next number", torch.equal(result[5:], right[5:]))
+            lab.holds(
+                f"next {side} of zero and subnormal numbers is the next number",
+                torch.equal(result[5:], right[5:]),
+            )
     none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
     with lab.parity("No page gives the neighbour of NaN"):
         lab.same("of NaN", torch.nextafter(none, none).isnan())
@@ -86,7 +89,7 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
     "pointwise",
     must_detect=("dtype",),
     page="tensor_attributes.html",
-    ground="The promotion rules for scalars; the page of xlogy does not name them",
+    ground="The promotion rules for scalars apply; the page of xlogy does not mention the rules",
 )
 def numbers_in_xlogy(lab: Lab) -> None:
     """A Python number on either side of ``xlogy`` and ``xlog1py`` does not change the dtype of the result."""
@@ -98,7 +101,7 @@ def numbers_in_xlogy(lab: Lab) -> None:
             lab.close(name, [number_second, number_first], roundings=16)
             lab.holds(f"{name} keeps the dtype", number_second.dtype == number_first.dtype == x.dtype)
         half = x.half()
-        lab.holds(f"half precision of {shape} stays", torch.xlogy(half, 5.0).dtype == torch.float16)
+        lab.holds(f"xlogy keeps float16, {shape}", torch.xlogy(half, 5.0).dtype == torch.float16)
 
 
 @behaviour(
@@ -107,7 +110,7 @@ def numbers_in_xlogy(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.addcmul.html",
     basis="parity",
-    ground="The page calls the value a number; no page allows a tensor for it",
+    ground="The page calls the value a number; no page allows a tensor as value",
 )
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
     """The ``value`` argument of ``addcmul`` and ``addcdiv`` may be a dimensionless tensor that does not
@@ -148,7 +151,7 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
             expected = torch.lerp(start.float(), end.float(), wide)
             tolerance = 4 * torch.finfo(lab.dtype).eps
             lab.holds(
-                f"{name}, {shape}: as in float32",
+                f"{name}, {shape}: the result equals the float32 result",
                 torch.allclose(result.float(), expected, rtol=tolerance, atol=tolerance),
             )
 
@@ -198,8 +201,11 @@ def values_of_one_and_of_many(lab: Lab) -> None:
     lab.close("one", single)
     lab.close("many", many)
     lab.expect("it is e", single, [math.e], roundings=4)
-    with lab.consistent("The exponential of one element and that of the same number among many must agree"):
-        lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
+    with lab.consistent("The exponentials of a number alone and of the same number among many must agree"):
+        lab.holds(
+            "exp of a number alone equals exp of the number among many",
+            torch.allclose(single.expand(17), many, rtol=1e-6),
+        )
     if lab.dtype.is_complex:
         # The numbers are small enough that their squares do not overflow, because a kernel may compute the
         # squares (torch's note "Numerical accuracy").

@@ -108,12 +108,12 @@ def mantissas_and_exponents(lab: Lab) -> None:
     lab.expect("out", out[1], exponent)
     lab.raises("integers", lambda: torch.frexp(base.int()), match="(?i)float")
     lab.raises(
-        "a mantissa of another dtype",
+        "frexp into a mantissa of a wrong dtype",
         lambda: torch.frexp(base, out=(out[1].clone(), out[1])),
         match="(?i)dtype",
     )
     lab.raises(
-        "an exponent of another dtype",
+        "frexp into an exponent of a wrong dtype",
         lambda: torch.frexp(base, out=(out[0], out[1].long())),
         match="(?i)dtype|int",
     )
@@ -135,7 +135,7 @@ def special_functions(lab: Lab) -> None:
         numpy.array([-euler, 1 - euler, -euler - 2 * math.log(2), 2.251752589066721]),
         roundings=16.0,
     )
-    with lab.parity("The page gives only digamma at 0; poles and NaN have no sentence"):
+    with lab.parity("The page gives only digamma at 0, and not at other poles and NaN"):
         lab.expect(
             "digamma at poles and infinity",
             torch.digamma(tensor_of(0.0, -0.0, -1, -2, _INF, _NAN)),
@@ -322,7 +322,7 @@ def signs_and_bits(lab: Lab) -> None:
                 match="(?i)memory|overlap|expanded",
             )
             lab.raises(
-                f"{function_name} into part of its input",
+                f"{function_name} with an out= that partly overlaps its input",
                 lambda: getattr(torch, function_name)(memory[:5], out=memory[1:]),
                 match="(?i)memory|overlap",
             )

@@ -58,9 +58,10 @@ def printed_device(lab: Lab) -> None:
         )
     lab.expect("of a meta tensor", "device='meta'" in repr(torch.empty(2, device="meta")), True)
     with torch.device(lab.device):
-        lab.holds("the values are there", "[0, 1, 2]" in repr(numbers))
+        lab.holds("repr shows the values", "[0, 1, 2]" in repr(numbers))
     lab.holds(
-        "a Parameter says so", repr(torch.nn.Parameter(numbers.float())).startswith("Parameter containing")
+        "repr of a Parameter starts with the class",
+        repr(torch.nn.Parameter(numbers.float())).startswith("Parameter containing"),
     )
     lab.expect(
         "the device itself", repr(torch.device(lab.device.type)) == f"device(type='{lab.device.type}')", True
@@ -172,7 +173,7 @@ def printed_history(lab: Lab) -> None:
     must_detect=("value",),
     capabilities=("conj_neg_views",),
     page="generated/torch.conj.html",
-    ground="A conjugate view has the conjugated values; examples show that printing gives the values",
+    ground="A conjugate view has the conjugated values; examples show that the text contains the values",
 )
 def printed_lazy_bits(lab: Lab) -> None:
     """``repr`` of a tensor with a lazy conjugate or negative bit shows the conjugated or negated values."""

@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 break
         graphs_run += log.ran_a_call
     if not graphs_run:
-        recorder.vacuous("no graph of a program ran")
+        recorder.vacuous("no compiled graph of any program ran")
 
 
 def _check_compiled_call(
@@ -109,7 +109,7 @@ def _run_compiled_on_cpu(program: Program, turn: int) -> list[torch.Tensor]:
 def _compiled_program_agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
     """Return whether the program, compiled for the CPU, computes the values of the uncompiled program.
 
-    This is the CPU control: the functionalization of torch loses some writes (docs/torch-bugs.md).
+    The CPU control is necessary because torch's functionalization loses some writes (docs/torch-bugs.md).
     """
     outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
     cpu = target.on_cpu()

@@ -33,12 +33,12 @@ _SIZES_OF_BLOCK = 2
 #: The device's error may be this multiple of the error that the CPU makes in the same dtype, plus the same
 #: number of units of the largest result. A compiler may fuse or split sums, which changes their roundings.
 _FACTOR = 4.0
-#: The part of a unit that a correctly rounded value is off on average: 1 / sqrt(12), rounded down.
+#: The root mean square error of correct rounding, in units: 1 / sqrt(12), rounded down.
 _MEAN_ROUNDING = 0.25
 
 
 class _Tensors:
-    """Makes random CPU tensors of a dtype."""
+    """A source of random CPU tensors of one dtype."""
 
     def __init__(self, dtype: torch.dtype, seed: int) -> None:
         self._dtype = dtype
@@ -49,7 +49,7 @@ class _Tensors:
         return torch.randn(shape, generator=self._generator).to(self._dtype)
 
     def weight(self, rows: int, columns: int) -> torch.Tensor:
-        """Return a matrix whose products with values of order one are of order one."""
+        """Return a random matrix, scaled so that its products with values of order one are of order one."""
         return (self.values(rows, columns) / math.sqrt(min(rows, columns))).to(self._dtype)
 
 
@@ -59,7 +59,7 @@ class Block:
 
     ``make(tokens, width, heads, tensors)`` returns a function and its inputs. If ``is_exact`` is true, the
     CPU's result is exact, and the block has no form in float64. ``other_dtypes`` are the dtypes that the
-    block needs besides that of its inputs.
+    block needs besides the dtype of its inputs.
     """
 
     make: Callable[[int, int, int, _Tensors], _FunctionAndInputs]
@@ -213,12 +213,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     _check_call(target, recorder, compiled, uncompiled, wide, inputs, label)
             graphs_run += log.ran_a_call
     if not graphs_run:
-        recorder.vacuous("no graph of a block ran")
+        recorder.vacuous("no compiled graph of any block ran")
 
 
 def _gradients_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with the gradients of a function by its inputs. The incoming gradients are the
-    results, so that each element counts.
+    """Return a function that computes the gradients of ``function`` with respect to its inputs.
+
+    The output gradients are the results themselves, so that each result element has its own weight.
     """
 
     def gradients(*inputs: torch.Tensor) -> Any:
@@ -242,12 +243,13 @@ def _check_call(
     inputs: tuple[torch.Tensor, ...],
     label: str,
 ) -> bool:
-    """Call a compiled function on the device. Compare its errors with those of the uncompiled function on the
-    CPU, and return whether the call passed.
+    """Call a compiled function on the device. Compare its errors with the errors of the uncompiled function
+    on the CPU, and return whether the call passed.
 
-    The errors are differences from the results of ``exact``. In dtypes of 16 bits their root mean square is
-    compared too: it shows small errors of all elements, which are within the bound of the largest element.
-    In float32 it would reject sums in sequence, whose error grows with the number of terms.
+    The errors are differences from the results of ``exact``. In dtypes of 16 bits, the check also compares
+    the root mean square of the errors, to detect small errors of all elements. In float32, this comparison
+    would reject kernels that add terms one after the other, because their error grows with the number of
+    terms.
     """
     outcome = attempt_on(
         target, lambda: compiled(*(tensor.to(target.device, copy=True) for tensor in inputs))
@@ -271,7 +273,8 @@ def _check_call(
         for name, size, rounding in measures:
             allowed = _FACTOR * (size(_error(cpu, reference)) + rounding * unit * size(reference))
             error = size(_error(on_host(actual), reference)) if same_form else math.inf
-            holds = error <= allowed or (same_form and not math.isfinite(allowed))  # the CPU overflows
+            # If the CPU overflows, the bound is infinite, and every error is accepted.
+            holds = error <= allowed or (same_form and not math.isfinite(allowed))
             message = (
                 f"{label}: the {name} error of result {number} ({actual.dtype}, {list(actual.shape)}) is "
                 f"{error:.3g}; expected {cpu.dtype}, {list(cpu.shape)} and at most {allowed:.3g}."

@@ -126,17 +126,17 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         graphs_run += log.ran_a_call
     recorder.samples(len(PROGRAMS), len(PROGRAMS))
     if not graphs_run:
-        recorder.vacuous("no graph of a program ran")
+        recorder.vacuous("no compiled graph of any program ran")
 
 
 def _arguments(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the arguments of a program."""
+    """Return the two arguments of each program, with equal values on every device."""
     values = torch.arange(18).to(dtype).reshape(2, 3, 3).to(device)
     return values[0].clone(), values[1].clone()
 
 
 def _run_steps(call: Program, x: torch.Tensor, y: torch.Tensor) -> list[list[torch.Tensor]]:
-    """Return both arguments, and the result if there is one, after each step."""
+    """Return copies of both arguments, and of the result unless it is None, after each step."""
     records = []
     for _ in range(STEPS):
         result = call(x, y)

@@ -120,7 +120,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         graphs_run += log.ran_a_call
     recorder.samples(len(PROGRAMS), len(PROGRAMS))
     if not graphs_run:
-        recorder.vacuous("no graph of a program ran")
+        recorder.vacuous("no compiled graph of any program ran")
 
 
 def _train_on_cpu(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:

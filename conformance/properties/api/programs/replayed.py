@@ -48,9 +48,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
         effective_replays += _replays_pass_and_change_a_register(target, recorder, program)
     if not effective_replays:
-        recorder.vacuous(
-            "no replay was shown to compute: no register differs from its value before the replay"
-        )
+        recorder.vacuous("the replays prove nothing: no register differs from its value before the replay")
 
 
 def _replays_pass_and_change_a_register(target: Target, recorder: Recorder, program: Program) -> bool:

@@ -107,12 +107,12 @@ def numbers_without_dimensions(lab: Lab) -> None:
             b = _integers_of_dtype(lab, right, 1)[0]
             expected_dtype = promoted_dtype(left, right, True, False)
             lab.expect(
-                f"{left} and a number of {right}",
+                f"{left} and a dimensionless {right}",
                 (torch.result_type(a, b), (a + b).dtype, (b * a).dtype),
                 (expected_dtype,) * 3,
             )
             two = torch.promote_types(left, right)
-            lab.expect(f"numbers of {left} and {right}", (a[0] + b).dtype, two)
+            lab.expect(f"dimensionless {left} and {right}", (a[0] + b).dtype, two)
         for number, number_dtype in numbers.items():
             if _promotes_to_half_complex(left, number_dtype):
                 continue
@@ -122,14 +122,14 @@ def numbers_without_dimensions(lab: Lab) -> None:
                 (torch.result_type(a, number), (a + number).dtype, (number * a).dtype),
                 (expected_dtype,) * 3,
             )
-            lab.expect(f"a number of {left} and {number}", (a[0] + number).dtype, expected_dtype)
+            lab.expect(f"a dimensionless {left} and {number}", (a[0] + number).dtype, expected_dtype)
     lab.expect(
         "two Python numbers",
         (torch.result_type(1, 2), torch.result_type(1, 2.0)),
         (torch.int64, torch.float32),
     )
     lab.expect(
-        "sum of tensors that count and do not",
+        "dtype of int32 with dimensions plus dimensionless int64",
         (_integers_of_dtype(lab, torch.int32, 2) + _integers_of_dtype(lab, torch.int64, 1)[0]).dtype,
         torch.int32,
     )
@@ -168,7 +168,7 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
     lab.expect("float64 + 1j", (lab.put([2.0], dtype=torch.float64) + 1j).dtype, torch.complex128)
     lab.expect("a comparison of int64 and float32", lab.put([1, 2]) < lab.put([1.5, 1.5]), [True, False])
     lab.expect(
-        "a comparison of int8 and a tensor",
+        "a comparison of int8 and uint8",
         lab.put([-1, 1], dtype=torch.int8) < lab.put([1, 200], dtype=torch.uint8),
         [True, True],
     )
@@ -277,7 +277,7 @@ def results_are_cast_into_out(lab: Lab) -> None:
     wide = torch.empty(2, dtype=torch.int64, device=lab.device)
     top = lab.put([2**31 - 1, 1], dtype=torch.int32)
     with lab.parity("No page says that int32 sums wrap"):
-        lab.expect("int32 sums into int64 wrap first", torch.add(top, 1, out=wide), [-(2**31), 2])
+        lab.expect("int32 sums wrap before the cast to int64", torch.add(top, 1, out=wide), [-(2**31), 2])
     floats = torch.empty(2, dtype=torch.float64, device=lab.device)
     lab.expect("float32 thirds into float64", torch.div(lab.put([1.0, 2]), 4, out=floats), [0.25, 0.5])
     lab.same("comparisons into float32", torch.lt(big, 5, out=torch.empty(2, device=lab.device)))
@@ -396,7 +396,9 @@ def division_of_integers(lab: Lab) -> None:
         if torch.bool not in (left, right):
             both = torch.promote_types(left, right)
             for mode in ("trunc", "floor"):
-                lab.expect(f"{left} and {right} by {mode}", torch.div(a, b, rounding_mode=mode).dtype, both)
+                lab.expect(
+                    f"{left} / {right}, rounding_mode={mode}", torch.div(a, b, rounding_mode=mode).dtype, both
+                )
     seven, two = lab.put([7, -7]), lab.put([2, 2])
     lab.expect("7 / 2", seven / two, [3.5, -3.5])
     lab.expect("trunc", torch.div(seven, two, rounding_mode="trunc"), [3, -3])
@@ -431,7 +433,7 @@ def division_of_integers(lab: Lab) -> None:
     must_detect=("value", "error"),
     page="generated/torch.cat.html",
     basis="parity",
-    ground="No page says that cat and stack accept several dtypes and promote them",
+    ground="No page says that cat and stack accept several dtypes and promote the dtypes",
 )
 def joining_mixed_dtypes(lab: Lab) -> None:
     """``cat``, ``stack`` and related functions return the common dtype of all tensors. ``out=`` may have a
@@ -442,7 +444,7 @@ def joining_mixed_dtypes(lab: Lab) -> None:
     lab.expect("cat", (result.dtype, result.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
     lab.expect("stack", torch.stack([bytes_[0], halves[0]]), [1.0, 0.5])
     lab.expect(
-        "cat with nothing of float64",
+        "cat with an empty float64 tensor",
         torch.cat([bytes_, torch.empty(0, dtype=torch.float64, device=lab.device)]).dtype,
         torch.float64,
     )

@@ -97,7 +97,7 @@ def moving_quantized(lab: Lab) -> None:
         lab.holds("printed", "quantization_scheme" in repr(quantized) and "zero_point=1" in repr(quantized))
     with lab.parity("No page says that the call is an error"):
         lab.raises(
-            "a step of a float tensor", lambda: lab.put([1.0]).q_scale(), RuntimeError, NotImplementedError
+            "q_scale of a float tensor", lambda: lab.put([1.0]).q_scale(), RuntimeError, NotImplementedError
         )
 
 

@@ -53,9 +53,9 @@ def seeds_repeat(lab: Lab) -> None:
         torch.manual_seed(12)
         third = call()
         lab.holds(f"{name} repeats after the same seed", torch.equal(first, repeated))
-        lab.holds(f"{name} goes on to other numbers", not torch.equal(first, second))
-        lab.holds(f"{name} draws others after another seed", not torch.equal(first, third))
-        lab.same(f"what {name} gives", [first.shape, first.dtype])
+        lab.holds(f"the next draw of {name} differs", not torch.equal(first, second))
+        lab.holds(f"{name} draws different numbers after a different seed", not torch.equal(first, third))
+        lab.same(f"shape and dtype of {name}", [first.shape, first.dtype])
 
 
 @behaviour(
@@ -70,52 +70,58 @@ def generator_objects(lab: Lab) -> None:
     does not change the device's default generator.
     """
     generator = torch.Generator(device=lab.device)
-    lab.holds("it is of the device", generator.device.type == lab.device.type)
+    lab.holds("the generator is on the device", generator.device.type == lab.device.type)
     with lab.parity("No page says that the returned generator is the same object"):
-        lab.holds("manual_seed gives itself", generator.manual_seed(5) is generator)
+        lab.holds("manual_seed returns the generator", generator.manual_seed(5) is generator)
     lab.expect("its seed", generator.initial_seed(), 5)
     first = draw_numbers(lab, generator)
     state = generator.get_state()
     second, third = draw_numbers(lab, generator), draw_numbers(lab, generator)
     lab.same("a state", [state.dtype, state.device.type, state.dim()])
     generator.set_state(state)
-    lab.holds("a state repeats", torch.equal(second, draw_numbers(lab, generator)))
-    lab.holds("and goes on", torch.equal(third, draw_numbers(lab, generator)))
+    lab.holds("a restored state repeats the draw", torch.equal(second, draw_numbers(lab, generator)))
+    lab.holds("a restored state repeats the following draw", torch.equal(third, draw_numbers(lab, generator)))
     generator.manual_seed(5)
-    lab.holds("a seed repeats", torch.equal(first, draw_numbers(lab, generator)))
+    lab.holds("the same seed repeats the draw", torch.equal(first, draw_numbers(lab, generator)))
     equal = torch.Generator(device=lab.device).manual_seed(5)
-    lab.holds("another generator of the same seed", torch.equal(first, draw_numbers(lab, equal)))
+    lab.holds(
+        "another generator with the same seed draws the same numbers",
+        torch.equal(first, draw_numbers(lab, equal)),
+    )
     torch.manual_seed(3)
     from_own = draw_numbers(lab)
     torch.manual_seed(3)
     draw_numbers(lab, generator)
-    lab.holds("the device's own is left alone", torch.equal(from_own, draw_numbers(lab)))
+    lab.holds("draws do not change the default generator", torch.equal(from_own, draw_numbers(lab)))
     twin = torch.Generator(device=lab.device)
     twin.set_state(generator.get_state())
     lab.holds(
-        "a state goes to another generator",
+        "a generator with the state of another draws the same numbers",
         torch.equal(draw_numbers(lab, twin), draw_numbers(lab, generator)),
     )
     copied = generator.clone_state()
-    lab.holds("a clone draws the same", torch.equal(draw_numbers(lab, copied), draw_numbers(lab, generator)))
+    lab.holds(
+        "a cloned generator draws the same numbers",
+        torch.equal(draw_numbers(lab, copied), draw_numbers(lab, generator)),
+    )
     before, seed = generator.initial_seed(), generator.seed()
     lab.holds(
-        "a new seed is what the generator says", seed == generator.initial_seed() and isinstance(seed, int)
+        "seed() returns the new initial seed", seed == generator.initial_seed() and isinstance(seed, int)
     )
-    lab.holds("a new seed is another one", seed != before)
+    lab.holds("seed() sets a different seed", seed != before)
     wide = torch.Generator(device=lab.device).manual_seed(2**40 + 5)
     lab.expect("a seed of more than 32 bits", wide.initial_seed(), 2**40 + 5)
     generator.manual_seed(-1)
     negative = draw_numbers(lab, generator)
     lab.holds(
-        "a negative seed works",
+        "the same negative seed repeats the draw",
         torch.equal(negative, draw_numbers(lab, torch.Generator(device=lab.device).manual_seed(-1))),
     )
     saved_generator = torch.Generator().manual_seed(9)
     restored = pickle.loads(pickle.dumps(saved_generator))
     with lab.parity("No page says that a generator can be pickled"):
         lab.holds(
-            "a generator of the host is pickled",
+            "a pickled CPU generator draws the same numbers",
             torch.equal(torch.rand(3, generator=saved_generator), torch.rand(3, generator=restored)),
         )
 
@@ -138,7 +144,9 @@ def generator_refusals(lab: Lab) -> None:
     lab.raises(
         "a state of one byte", lambda: generator.set_state(torch.zeros(1, dtype=torch.uint8)), RuntimeError
     )
-    lab.raises("a number for a generator", lambda: torch.rand(2, device=lab.device, generator=3), TypeError)  # type: ignore[call-overload]
+    lab.raises(
+        "a number in place of a generator", lambda: torch.rand(2, device=lab.device, generator=3), TypeError
+    )  # type: ignore[call-overload]
     if lab.device.type == "cpu":
         lab.holds("a generator of another device is refused", True)
         return
@@ -161,8 +169,8 @@ def _random_state_module(lab: Lab) -> Any:
     must_detect=(),
     page="random.html",
     ground=(
-        "The pages of torch.random and of torch.cuda describe these functions; a device module offers the "
-        "same"
+        "The pages of torch.random and of torch.cuda describe these functions; a device module has "
+        "equal functions"
     ),
 )
 def device_random_state(lab: Lab) -> None:
@@ -174,13 +182,13 @@ def device_random_state(lab: Lab) -> None:
     state = module.get_rng_state()
     first = draw_numbers(lab)
     later = module.get_rng_state()
-    lab.holds("drawing moves the state", not torch.equal(state, later))
+    lab.holds("a draw changes the state", not torch.equal(state, later))
     lab.same("a state", [state.dtype, state.device.type])
     module.set_rng_state(state)
-    lab.holds("a state repeats", torch.equal(first, draw_numbers(lab)))
+    lab.holds("a restored state repeats the draw", torch.equal(first, draw_numbers(lab)))
     copied = state.clone()
     draw_numbers(lab)
-    lab.holds("a state that was taken stays", torch.equal(state, copied))
+    lab.holds("later draws do not change a saved state", torch.equal(state, copied))
     lab.expect("the seed", module.initial_seed(), 21)
     with _fork_random_states(lab):
         torch.manual_seed(1)
@@ -188,20 +196,22 @@ def device_random_state(lab: Lab) -> None:
     module.set_rng_state(later)
     with _fork_random_states(lab):
         torch.manual_seed(1)
-        lab.holds("inside a fork seeds repeat", torch.equal(inside, draw_numbers(lab)))
+        lab.holds("the same seed in two forks gives the same numbers", torch.equal(inside, draw_numbers(lab)))
     outside = draw_numbers(lab)
     module.set_rng_state(later)
-    lab.holds("a fork leaves the state alone", torch.equal(outside, draw_numbers(lab)))
+    lab.holds("a fork does not change the state", torch.equal(outside, draw_numbers(lab)))
     generator = torch.manual_seed(4)
-    with lab.parity("No page says of which device the returned generator is"):
-        lab.holds("manual_seed gives the host's generator", generator.device.type == "cpu")
+    with lab.parity("No page says on which device the returned generator is"):
+        lab.holds("torch.manual_seed returns the CPU generator", generator.device.type == "cpu")
     drawn = draw_numbers(lab)
     module.manual_seed(4) if lab.device.type != "cpu" else torch.manual_seed(4)
     with lab.consistent(
         "The seed set by torch and the same seed set by the device module must give the same numbers"
     ):
-        lab.holds("the device's own manual_seed does the same", torch.equal(drawn, draw_numbers(lab)))
-    lab.holds("torch.seed draws a new one", torch.seed() != torch.seed())
+        lab.holds(
+            "manual_seed of the device module gives the same numbers", torch.equal(drawn, draw_numbers(lab))
+        )
+    lab.holds("two calls of torch.seed return different seeds", torch.seed() != torch.seed())
 
 
 def _fork_random_states(lab: Lab) -> Any:
@@ -219,7 +229,7 @@ def random_in_parts(lab: Lab) -> None:
     torch.manual_seed(2)
     draws = [torch.rand(4, device=lab.device) for _ in range(20)]
     lab.holds(
-        "no two calls draw the same",
+        "no two calls draw the same numbers",
         all(not torch.equal(a, b) for i, a in enumerate(draws) for b in draws[:i]),
     )
     names = [name for name in ("float64", "float16", "bfloat16") if lab.target.declares(name)]
@@ -227,20 +237,23 @@ def random_in_parts(lab: Lab) -> None:
     halves = [torch.randn(10, device=lab.device, dtype=getattr(torch, name)) for name in names]
     torch.manual_seed(2)
     repeated = [torch.randn(10, device=lab.device, dtype=getattr(torch, name)) for name in names]
-    lab.holds("every dtype repeats", all(torch.equal(a, b) for a, b in zip(halves, repeated, strict=True)))
+    lab.holds(
+        "the same seed gives the same numbers in every dtype",
+        all(torch.equal(a, b) for a, b in zip(halves, repeated, strict=True)),
+    )
     strided = torch.zeros(6, 4, device=lab.device)
     torch.manual_seed(2)
     strided[::2].normal_()
     copied = copy.deepcopy(strided)
     torch.manual_seed(2)
     strided[::2].normal_()
-    lab.holds("a part repeats", torch.equal(strided, copied))
-    lab.expect("the rest is left alone", strided[1::2], torch.zeros(3, 4))
+    lab.holds("strided memory gets the same numbers after the same seed", torch.equal(strided, copied))
+    lab.expect("memory outside of the strided tensor", strided[1::2], torch.zeros(3, 4))
     lab.expect("nothing", torch.rand(0, device=lab.device), torch.zeros(0))
     odd = torch.randn(3, device=lab.device)
-    lab.holds("an odd number of normal ones", bool(odd.isfinite().all()))
+    lab.holds("an odd number of normal numbers is finite", bool(odd.isfinite().all()))
     state = torch.get_rng_state()
     torch.set_rng_state(state)
     host_draw = torch.randn(1)
     torch.set_rng_state(state)
-    lab.holds("the host's state repeats single numbers", torch.equal(host_draw, torch.randn(1)))
+    lab.holds("a restored CPU state repeats the draw of one number", torch.equal(host_draw, torch.randn(1)))

@@ -13,11 +13,11 @@ from conformance.behaviours.lab import Lab, lab_work
 
 SAMPLE_COUNT = 2_000
 
-#: The allowed error of a mean, in standard errors. A correct device exceeds it with a probability below
-#: 1e-10.
+#: The allowed error of a mean, in standard errors. A correct device exceeds this error with a probability
+#: below 1e-10.
 SIGMAS = 7.0
 #: The allowed error of an empirical distribution function of n numbers, in units of 1/sqrt(n)
-#: (Kolmogorov-Smirnov). A correct device exceeds it with a probability below 1e-10.
+#: (Kolmogorov-Smirnov). A correct device exceeds this error with a probability below 1e-10.
 KOLMOGOROV = 3.5
 
 
@@ -30,7 +30,7 @@ def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation
     average = float(sample.cpu().double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
     allowed = SIGMAS * deviation / math.sqrt(sample.numel()) + unit * (abs(mean) + deviation)
-    lab.holds(f"the mean of {name} is that of its distribution", abs(average - mean) <= allowed)
+    lab.holds(f"the mean of {name} is the mean of its distribution", abs(average - mean) <= allowed)
 
 
 def check_distribution_function(
@@ -52,7 +52,9 @@ def check_distribution_function(
         )
         blur = float((above - below).abs().max())
         distance = float(torch.maximum((steps - expected).abs(), (steps - 1 / count - expected).abs()).max())
-    lab.holds(f"{name} has its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur)
+    lab.holds(
+        f"{name} follows its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur
+    )
 
 
 def normal_distribution_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -78,7 +80,7 @@ def uniform_numbers(lab: Lab) -> None:
         lab.same(name, [sample.shape, sample.dtype])
         # The page of uniform_ does not exclude the upper end.
         inside = (sample >= 0) & ((sample <= 1) if name == "uniform_" else (sample < 1))
-        lab.holds(f"{name} is in its range", bool(inside.all()))
+        lab.holds(f"{name} is in the expected range", bool(inside.all()))
         check_mean(lab, name, sample, 0.5, math.sqrt(1 / 12))
         check_distribution_function(lab, name, sample, lambda x: x.clamp(0, 1))
     for low, high in ((-2.0, 5.0), (3.0, 3.5), (-8.0, -7.0)):
@@ -87,10 +89,12 @@ def uniform_numbers(lab: Lab) -> None:
         check_mean(
             lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12)
         )
-    with lab.parity("The density of the page is not defined for a range of one number"):
-        lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
+    with lab.parity("The density on the page is not defined for equal bounds"):
+        lab.expect("uniform_ with equal bounds", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
     with lab.parity("No page says that the call is an error"):
-        lab.raises("a range that is invalid", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
+        lab.raises(
+            "uniform_ with the bounds in the wrong order", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0)
+        )
     lab.same(
         "shapes",
         [torch.rand(2, 3, **where).shape, torch.rand((4,), **where).shape, torch.rand((), **where).shape],
@@ -138,18 +142,21 @@ def normal_numbers(lab: Lab) -> None:
     with lab.parity("No page describes a deviation of zero"):
         lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
     lab.expect(
-        "the shape is that of the means",
+        "shape of normal with tensors of different shapes",
         torch.normal(torch.zeros(1, 4, **where), torch.ones(4, **where)).shape,
         torch.Size([1, 4]),
     )
     with lab.parity("No page says that the call is an error"):
         lab.raises("a negative deviation", lambda: torch.zeros(2, **where).normal_(0.0, -1.0), match="std")
         lab.raises(
-            "a negative deviation of normal", lambda: torch.normal(0.0, -1.0, (2,), **where), match="std"
+            "torch.normal with a negative deviation",
+            lambda: torch.normal(0.0, -1.0, (2,), **where),
+            match="std",
         )
         lab.raises("negative deviations", lambda: torch.normal(means, -spreads), match="std")
     lab.raises(
-        "shapes that do not fit", lambda: torch.normal(torch.zeros(3, **where), torch.ones(4, **where))
+        "means and deviations of different sizes",
+        lambda: torch.normal(torch.zeros(3, **where), torch.ones(4, **where)),
     )
 
 
@@ -180,7 +187,7 @@ def random_integers(lab: Lab) -> None:
     lab.expect("one number", torch.zeros(3, **where).random_(7, 8), [7, 7, 7])
     below = torch.zeros(SAMPLE_COUNT, **where).random_(100)
     lab.holds(
-        "random_ of an end stays below it",
+        "random_(100) draws numbers from 0 to 99",
         bool(((below >= 0) & (below < 100)).all()) and int(below.max()) == 99,
     )
     if lab.dtype.is_signed:
@@ -192,9 +199,11 @@ def random_integers(lab: Lab) -> None:
     )
     if not lab.dtype.is_floating_point:
         top = torch.iinfo(lab.dtype).max
-        lab.holds("it reaches the upper half", int(free.long().max()) > top // 2)
+        lab.holds(
+            "random_ without a range reaches the upper half of the dtype", int(free.long().max()) > top // 2
+        )
         edge = torch.randint(top - 1, top, (4,), **where)
-        lab.expect("close to the end of the dtype", edge, [top - 1] * 4)
+        lab.expect("randint at the upper end of the dtype", edge, [top - 1] * 4)
         with lab.parity("No page says that the call is an error"):
             lab.raises(
                 "beyond the dtype",
@@ -228,7 +237,7 @@ def permutations_into_out(lab: Lab) -> None:
         memory = torch.full((120,), -1, dtype=lab.dtype, device=lab.device)
         inside = memory[10:110]
         result = torch.randperm(100, generator=generator, out=inside)
-        lab.holds("it returns out", result is inside)
+        lab.holds("randperm returns its out=", result is inside)
         lab.expect("a permutation", inside.sort().values, list(range(100)))
         lab.same("beside it", [memory[:10], memory[110:]])
         return inside.clone()
@@ -237,13 +246,15 @@ def permutations_into_out(lab: Lab) -> None:
     first, second, third = draw_permutation(), draw_permutation(), draw_permutation()
     generator.manual_seed(5)
     lab.holds(
-        "the same after the same seed",
+        "randperm repeats after the same seed",
         torch.equal(draw_permutation(), first) and torch.equal(draw_permutation(), second),
     )
-    lab.holds("the next one differs", not torch.equal(first, second) and not torch.equal(second, third))
+    lab.holds(
+        "the next permutation differs", not torch.equal(first, second) and not torch.equal(second, third)
+    )
     for shift in (1, 2, 3, 4, 5, 6, 7, 8):
         equal = int((first[shift:] == second[:-shift]).sum())
-        lab.holds(f"it is not the first one shifted by {shift}", equal < 20)
+        lab.holds(f"the second permutation is not the first permutation shifted by {shift}", equal < 20)
 
 
 @behaviour("random", level="training", must_detect=("value",), page="generated/torch.randperm.html")
@@ -265,17 +276,20 @@ def permutations(lab: Lab) -> None:
     torch.randperm(9, out=strided)
     lab.expect("into a strided out", strided.sort().values, list(range(9)))
     lab.holds(
-        "two differ", not torch.equal(torch.randperm(100, device=device), torch.randperm(100, device=device))
+        "two permutations differ",
+        not torch.equal(torch.randperm(100, device=device), torch.randperm(100, device=device)),
     )
     firsts = torch.stack([torch.randperm(3, device=device)[0] for _ in range(300)])
-    lab.holds("every element comes first", torch.bincount(firsts, minlength=3).min().item() > 50)
+    lab.holds("every element is sometimes first", torch.bincount(firsts, minlength=3).min().item() > 50)
     with lab.parity("No page says that the call is an error"):
         lab.raises("a negative size", lambda: torch.randperm(-1, device=device))
         lab.raises(
-            "more than a half can count", lambda: torch.randperm(5000, dtype=torch.float16, device=device)
+            "randperm of more numbers than float16 represents",
+            lambda: torch.randperm(5000, dtype=torch.float16, device=device),
         )
         lab.raises(
-            "more than a byte can count", lambda: torch.randperm(300, dtype=torch.uint8, device=device)
+            "randperm of more numbers than uint8 represents",
+            lambda: torch.randperm(300, dtype=torch.uint8, device=device),
         )
 
 
@@ -365,8 +379,11 @@ def bernoulli_draws(lab: Lab) -> None:
     lab.expect("by element", torch.zeros(4, **where).bernoulli_(ends), [0, 1, 0, 1])
     if lab.dtype.is_floating_point:
         lab.expect("out of place", torch.bernoulli(ends.to(lab.dtype)), [0, 1, 0, 1])
-        with lab.parity("The page gives no chance as a number to torch.bernoulli"):
-            lab.same("out of place with a chance", torch.bernoulli(torch.zeros(3, **where), 1.0))
+        with lab.parity("The page of torch.bernoulli does not mention a probability as a number"):
+            lab.same(
+                "torch.bernoulli with a probability as a number",
+                torch.bernoulli(torch.zeros(3, **where), 1.0),
+            )
         out = torch.empty(0, **where)
         lab.same("into out", torch.bernoulli(ends.to(lab.dtype), out=out))
     strided = torch.zeros(6, 4, **where)
@@ -398,7 +415,7 @@ def multinomial_draws(lab: Lab) -> None:
     shares = torch.bincount(drawn, minlength=4).cpu().double() / SAMPLE_COUNT
     expected = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64)
     lab.holds(
-        "shares follow weights",
+        "indices occur in proportion to the weights",
         bool(((shares - expected).abs() < SIGMAS * 0.5 / math.sqrt(SAMPLE_COUNT)).all()),
     )
     lab.holds("weight zero is never drawn", float(shares[1]) == 0.0)
@@ -406,9 +423,9 @@ def multinomial_draws(lab: Lab) -> None:
     lab.expect("certain rows", torch.multinomial(rows, 4, replacement=True), [[0] * 4, [2] * 4])
     once = torch.multinomial(torch.tensor([[1.0, 1.0, 0.0, 1.0]] * 50, **where), 3)
     lab.expect("without replacement", once.sort(1).values, [[0, 1, 3]] * 50)
-    lab.holds("in different orders", once.unique(dim=0).size(0) > 1)
+    lab.holds("draws without replacement have different orders", once.unique(dim=0).size(0) > 1)
     firsts = torch.multinomial(torch.tensor([[1.0, 3.0]] * 4000, **where), 1).cpu().double()
-    check_mean(lab, "the first of two without replacement", firsts, 0.75, 0.5)
+    check_mean(lab, "one draw from two weights", firsts, 0.75, 0.5)
     lab.same("one row", torch.multinomial(weights, 2).shape)
     lab.same("into out", torch.multinomial(rows, 1, out=torch.empty(0, dtype=torch.int64, device=lab.device)))
     lab.same("no rows", torch.multinomial(rows[:0], 1, replacement=True).shape)
@@ -427,15 +444,15 @@ def multinomial_draws(lab: Lab) -> None:
             "of integers", lambda: torch.multinomial(torch.ones(3, dtype=torch.int64, device=lab.device), 1)
         )
     lab.raises(
-        "into integers of another width",
+        "multinomial into an int32 out=",
         lambda: torch.multinomial(weights, 1, out=torch.empty(0, dtype=torch.int32, device=lab.device)),
     )
     torch.manual_seed(6)
     first = torch.multinomial(weights, 50, True)
     second = torch.multinomial(weights, 50, True)
     torch.manual_seed(6)
-    lab.holds("a seed repeats", torch.equal(first, torch.multinomial(weights, 50, True)))
+    lab.holds("the same seed repeats the draw", torch.equal(first, torch.multinomial(weights, 50, True)))
     lab.holds(
-        "the generator moves on",
+        "the next draw after the same seed repeats and differs from the first draw",
         torch.equal(second, torch.multinomial(weights, 50, True)) and not torch.equal(first, second),
     )

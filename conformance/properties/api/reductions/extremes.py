@@ -55,7 +55,7 @@ def greatest_and_smallest(lab: Lab) -> None:
     )
     for dim in (0, 1, 2, -1):
         for keep in (False, True):
-            name = f"of {dim}{' kept' if keep else ''}"
+            name = f"of dim {dim}{', keepdim' if keep else ''}"
             for function_name in ("max", "min"):
                 result = getattr(torch, function_name)(base, dim, keep)
                 lab.expect(
@@ -101,7 +101,7 @@ def greatest_and_smallest(lab: Lab) -> None:
     with lab.parity("No page says that a repeated dimension is an error"):
         lab.raises("amax of the same dimension twice", lambda: base.amax((0, 0)), match="(?i)multiple times")
     lab.raises(
-        "indices out of another dtype",
+        "max with an indices out= of a wrong dtype",
         lambda: (
             torch.max(base, 1, out=(out[0], out[0].clone()))
             if lab.dtype != torch.int64
@@ -144,14 +144,14 @@ def extremes_of_special_values(lab: Lab) -> None:
         values = getattr(rows, f"a{function_name}")(1)
         with lab.documented():
             lab.expect(f"{function_name} of infinities", result.values[1:], expected[1:])
-            lab.expect(f"where {function_name} of infinities is", result.indices[1], where[1])
+            lab.expect(f"index of {function_name} of infinities", result.indices[1], where[1])
             lab.expect(f"arg{function_name} of infinities", index[1], where[1])
             lab.expect(f"a{function_name} of infinities", values[1:], expected[1:])
             lab.expect(
                 f"a{function_name} of columns", getattr(rows[1:].t(), f"a{function_name}")(0), expected[1:]
             )
         lab.expect(f"{function_name} of NaN", result.values[0], math.nan)
-        lab.expect(f"where {function_name} of NaN is", result.indices[0], where[0])
+        lab.expect(f"index of {function_name} of NaN", result.indices[0], where[0])
         lab.expect(f"arg{function_name} of NaN", index[0], where[0])
         lab.expect(f"a{function_name} of NaN", values[0], math.nan)
         lab.expect(f"{function_name} of all", getattr(rows, function_name)(), math.nan)
@@ -243,7 +243,7 @@ def greater_of_two(lab: Lab) -> None:
     must_detect=("error", "shape"),
     page="generated/torch.max.html",
     basis="parity",
-    ground="only aminmax has a sentence on empty dimensions; no page says that the others fail",
+    ground="only the page of aminmax mentions empty dimensions; no page says that other functions fail",
 )
 def extremes_of_nothing(lab: Lab) -> None:
     """Over an empty dimension, reductions without an identity raise an error, and reductions with an identity
@@ -278,13 +278,13 @@ def extremes_of_nothing(lab: Lab) -> None:
                 f"{function_name} of nothing", lambda: reduce_dimension(none, 1), IndexError, RuntimeError
             )
         with lab.documented():
-            lab.same(f"{function_name} beside nothing", reduce_dimension(none, 2))
-            lab.same(f"{function_name} beside nothing in front", reduce_dimension(none, 0))
+            lab.same(f"{function_name} of the dimension after an empty dimension", reduce_dimension(none, 2))
+            lab.same(f"{function_name} of the dimension before an empty dimension", reduce_dimension(none, 0))
     for function_name in ("max", "min", "argmax", "argmin"):
         if lab.dtype == torch.bool and function_name.startswith("arg"):
             continue
         lab.raises(
-            f"{function_name} of all of nothing",
+            f"{function_name} over all dimensions of an empty tensor",
             lambda: getattr(none, function_name)(),
             IndexError,
             RuntimeError,
@@ -304,7 +304,7 @@ def extremes_of_nothing(lab: Lab) -> None:
         with lab.documented():
             lab.expect("mean of nothing", none.mean(), math.nan)
             lab.same(
-                "mean, norm, logsumexp and var of nothing",
+                "mean, norm, logsumexp, var and std of an empty dimension",
                 [none.mean(1), none.norm(2, 1), none.logsumexp(1), none.var(1), none.std(2)],
             )
 
@@ -322,10 +322,10 @@ def extremes_of_many(lab: Lab) -> None:
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):
         result = long.view(shape).max(dim)
-        lab.expect(f"values of {dim} of {shape}", result.values, array.reshape(shape).max(dim))
-        lab.expect(f"indices in {dim} of {shape}", result.indices, array.reshape(shape).argmax(dim))
+        lab.expect(f"max along {dim} of {shape}", result.values, array.reshape(shape).max(dim))
+        lab.expect(f"indices of max along {dim} of {shape}", result.indices, array.reshape(shape).argmax(dim))
         lab.expect(
-            f"argmin of {dim} of {shape}", long.view(shape).argmin(dim), array.reshape(shape).argmin(dim)
+            f"argmin along {dim} of {shape}", long.view(shape).argmin(dim), array.reshape(shape).argmin(dim)
         )
 
 
@@ -335,7 +335,7 @@ def extremes_of_many(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     page="generated/torch.max.html",
-    ground="The maximum of booleans; the page does not list dtypes",
+    ground="The maximum of booleans follows from the definition; the page does not list dtypes",
 )
 def extremes_of_truth_values(lab: Lab) -> None:
     """``max`` and ``min`` accept booleans, and raise an error for complex numbers."""

@@ -28,14 +28,14 @@ def variances(lab: Lab) -> None:
     with and without ``keepdim``, and with ``out=``. If no degree of freedom remains, they return NaN and
     warn.
     """
-    # Positive numbers, because an algorithm may round a mean by a unit of its terms, and the tolerance is
-    # relative to the mean.
+    # The numbers are positive, so that the mean is as large as its terms. An algorithm may round the mean
+    # by a unit of the terms, and the tolerance is relative to the mean.
     base = lab.integers(4, 5, 3, low=1, high=9)
     array = to_wide_array(base)
     with lab.parity("No page says that a repeated dimension is an error"):
         lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
     basis_of_dtype = (
-        lab.parity("The formula of the page is not that of the variance of complex numbers")
+        lab.parity("The formula of the page is not the variance of complex numbers")
         if lab.dtype.is_complex
         else contextlib.nullcontext()
     )
@@ -81,7 +81,7 @@ def variances(lab: Lab) -> None:
                     expected = array.var(dim, keepdims=keep) * scale
                     mean = array.mean(dim, keepdims=keep)
                     basis = (
-                        lab.parity("The page calls the correction an integer")
+                        lab.parity("The page describes the correction as an integer")
                         if correction == 0.5
                         else contextlib.nullcontext()
                     )
@@ -112,7 +112,7 @@ def variances(lab: Lab) -> None:
     level="core",
     must_detect=("value",),
     page="generated/torch.var.html",
-    ground="The value of the formula, within the accuracy that its condition number allows",
+    ground="The value follows from the formula; the tolerance follows from the condition number",
 )
 def variances_are_stable(lab: Lab) -> None:
     """The variance is accurate for numbers whose mean is much larger than their deviation, and for many
@@ -134,8 +134,8 @@ def variances_are_stable(lab: Lab) -> None:
     wide = to_wide_array(many).reshape(1000, 20).std(0, ddof=1)
     lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / expected**0.5)
     equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
-    # The bound allows the error that a sum of 4099 float32 numbers in any order gives to their mean.
-    lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-9)
+    # The bound allows the error of the mean of 4099 float32 numbers that are added in any order.
+    lab.holds("the variance of equal numbers is below 1e-9", 0 <= equal.item() < 1e-9)
 
 
 @behaviour(
@@ -221,9 +221,13 @@ def modes(lab: Lab) -> None:
         ):
             base = lab.put(row, dtype=lab.dtype)
             result = base.mode()
-            lab.holds(f"the mode {name} is one", float(result.values) in valid_modes, kind=Kind.VALUE)
+            lab.holds(
+                f"the mode {name} is a most frequent element",
+                float(result.values) in valid_modes,
+                kind=Kind.VALUE,
+            )
             index_holds_mode = base[result.indices] == result.values
-            lab.holds(f"the index {name} is that of the mode", index_holds_mode, kind=Kind.VALUE)
+            lab.holds(f"the index {name} is an index of the mode", index_holds_mode, kind=Kind.VALUE)
         base = lab.put(data, dtype=lab.dtype)
     with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
         lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
@@ -251,7 +255,7 @@ def quantiles(lab: Lab) -> None:
             for q in (0.0, 0.25, 0.5, 1.0):
                 result = torch.quantile(base, q, dim, interpolation=method)
                 lab.expect(
-                    f"{q} of {dim} by {method}",
+                    f"quantile with q={q}, dim={dim}, interpolation={method}",
                     result,
                     numpy.quantile(array, q, dim, method=method),
                     roundings=2.0,
@@ -297,7 +301,7 @@ def quantiles(lab: Lab) -> None:
         "another interpolation", lambda: base.quantile(0.5, interpolation="cubic"), match="(?i)interpolation"
     )
     lab.raises(
-        "an out of another dtype",
+        "quantile into an out= of a wrong dtype",
         lambda: torch.quantile(base, 0.5, out=torch.empty(0, dtype=torch.int64, device=lab.device)),
         match="(?i)dtype",
     )
@@ -410,6 +414,6 @@ def histograms(lab: Lab) -> None:
     lab.expect("dtype", base.histc(2).dtype, lab.dtype)
     with lab.parity("No page says that the call is an error"):
         lab.raises("no bins", lambda: base.histc(0), match="(?i)bins")
-        lab.raises("bounds the wrong way round", lambda: base.histc(4, 5, 1), match="(?i)max|larger|min")
+        lab.raises("bounds in the wrong order", lambda: base.histc(4, 5, 1), match="(?i)max|larger|min")
         lab.raises("an infinite bound", lambda: base.histc(4, 0, math.inf), match="(?i)finite")
         lab.raises("infinite elements", lambda: (base / 0).histc(4), match="(?i)finite")

@@ -41,7 +41,7 @@ def sums_by_dimension(lab: Lab) -> None:
     gapped = lab.integers(6, 4, 10)[::2, :, 1::2]
     for dim in _DIMS:
         for keep in (False, True):
-            name = f"of {dim}{' kept' if keep else ''}"
+            name = f"of dim {dim}{', keepdim' if keep else ''}"
             lab.expect(name, _in_wide_dtype(torch.sum(base, dim, keep)), array.sum(dim, keepdims=keep))
             lab.expect(
                 f"permuted {name}",
@@ -143,7 +143,7 @@ def _expect_or_float16_overflow(lab: Lab, name: str, value: torch.Tensor, expect
     level="core",
     must_detect=("value",),
     page="generated/torch.sum.html",
-    ground="The value of the sum; the note on accuracy promises no exact order",
+    ground="The sum is defined by its terms; the note on accuracy promises no order of additions",
 )
 def sums_of_many(lab: Lab) -> None:
     """Sums and means of many elements do not lose small terms, for long rows, long columns and terms that
@@ -238,7 +238,7 @@ def products_and_scans(lab: Lab) -> None:
         "cumulative_trapezoid of 1", torch.cumulative_trapezoid(y, dim=1), weights.cumsum(1), roundings=4.0
     )
     lab.raises(
-        "trapezoid at places of another number", lambda: torch.trapezoid(base, x[:3].view(3, 1), dim=1)
+        "trapezoid with a wrong number of positions", lambda: torch.trapezoid(base, x[:3].view(3, 1), dim=1)
     )
     with lab.parity("No page says that the call is an error"):
         lab.raises("trapezoid of a number", lambda: torch.trapezoid(base[0, 0, 0]), IndexError, RuntimeError)
@@ -342,7 +342,7 @@ def truth_of_many(lab: Lab) -> None:
     for kind in (torch.bool, torch.uint8):
         out = torch.empty(5, 3, dtype=kind, device=lab.device)
         with lab.parity("No page says which dtypes out= may have"):
-            lab.holds(f"any returns out of {kind}", torch.any(base, 0, out=out) is out)
+            lab.holds(f"any returns its out= of {kind}", torch.any(base, 0, out=out) is out)
             lab.same(f"out of {kind}", out)
     with lab.parity("No page says that a dimension that does not exist is an error"):
         lab.raises("a dimension that does not exist", lambda: base.all(3), IndexError)

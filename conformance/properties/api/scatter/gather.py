@@ -34,8 +34,8 @@ def _random_index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tens
 
 
 def _scatter_reference(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
-    """Return a copy of ``base`` in which each element that ``index`` selects is ``fold(element, source
-    element)``.
+    """Return a copy of ``base`` in which each element that ``index`` selects is replaced by ``fold(element,
+    source element)``.
     """
     array = base.copy()
     for source_index in numpy.ndindex(index.shape):
@@ -63,7 +63,7 @@ def gathering(lab: Lab) -> None:
         part = index[:2, :2, :2]
         trimmed = array[tuple(slice(None) if d == dim % 3 else slice(part.shape[d]) for d in range(3))]
         lab.expect(
-            f"a smaller index in dimension {dim}",
+            f"gather with a smaller index, dimension {dim}",
             base.gather(dim, part),
             numpy.take_along_axis(trimmed, to_wide_array(part), dim),
         )
@@ -72,7 +72,7 @@ def gathering(lab: Lab) -> None:
     row = lab.put([4, 0, 2])
     lab.expect("expanded index", base.gather(1, row.view(1, 3, 1).expand(4, 3, 3)), array[:, [4, 0, 2]])
     lab.expect(
-        "an index expanded the other way",
+        "an index expanded along the other dimensions",
         base.gather(0, row[1:].view(2, 1, 1).expand(2, 5, 3)),
         array[[0, 2]],
     )
@@ -113,16 +113,16 @@ def scattering(lab: Lab) -> None:
         expected = _scatter_reference(
             array, dim, to_wide_array(index), to_wide_array(source), lambda old, new: new
         )
-        lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), expected)
+        lab.expect(f"scatter of a source, dimension {dim}", base.scatter(dim, index, source), expected)
         copy = base.clone()
         lab.holds("scatter_ returns its input", copy.scatter_(dim, index, source) is copy)
-        lab.expect(f"in place in dimension {dim}", copy, expected)
+        lab.expect(f"scatter_ in place, dimension {dim}", copy, expected)
         turned = base.permute(1, 2, 0).contiguous().permute(2, 0, 1)
         lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), expected)
         numbers = _scatter_reference(
             array, dim, to_wide_array(index), numpy.ones(index.shape), lambda old, new: new
         )
-        lab.expect(f"a number in dimension {dim}", base.scatter(dim, index, 1), numbers)
+        lab.expect(f"scatter of a number, dimension {dim}", base.scatter(dim, index, 1), numbers)
     lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
     with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
         lab.same("no dimensions", base[0, 0, 0].scatter(0, lab.put(0), source[0, 0, 0]))
@@ -165,9 +165,13 @@ def adding_by_scatter(lab: Lab) -> None:
             array, dim, to_wide_array(index), to_wide_array(source), lambda old, new: old + new
         )
         lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), expected)
-        lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), expected)
         lab.expect(
-            f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), expected
+            f"scatter_add_ in place, dimension {dim}", base.clone().scatter_add_(dim, index, source), expected
+        )
+        lab.expect(
+            f"scatter with reduce=add, dimension {dim}",
+            base.scatter(dim, index, source, reduce="add"),
+            expected,
         )
     index = _random_index(lab, 1, 2, unique=True)
     expected = _scatter_reference(
@@ -190,8 +194,16 @@ def adding_by_scatter(lab: Lab) -> None:
     zeros = torch.zeros(30, 40, dtype=lab.dtype, device=lab.device)
     nowhere = torch.zeros(30, 40, dtype=torch.int64, device=lab.device)
     ones = torch.ones(30, 40, dtype=lab.dtype, device=lab.device)
-    lab.expect("all to the first row", zeros.scatter_add(0, nowhere, ones)[:2], [[30] * 40, [0] * 40])
-    lab.expect("all to the first column", zeros.scatter_add(1, nowhere, ones)[:, :2], [[40, 0]] * 30)
+    lab.expect(
+        "scatter_add of all elements to the first row",
+        zeros.scatter_add(0, nowhere, ones)[:2],
+        [[30] * 40, [0] * 40],
+    )
+    lab.expect(
+        "scatter_add of all elements to the first column",
+        zeros.scatter_add(1, nowhere, ones)[:, :2],
+        [[40, 0]] * 30,
+    )
     rows = lab.integers(20, low=0, high=4, dtype=torch.int64)
     source = lab.integers(20, 5, low=0, high=3)
     expected = _scatter_reference(
@@ -206,9 +218,15 @@ def adding_by_scatter(lab: Lab) -> None:
         "contiguous": rows.view(20, 1).expand(20, 5).contiguous(),
     }.items():
         lab.expect(
-            f"rows by an {form} index", zeros[:4, :5].contiguous().scatter_add(0, index, source), expected
+            f"adding rows by an {form} index",
+            zeros[:4, :5].contiguous().scatter_add(0, index, source),
+            expected,
         )
-        lab.expect(f"rows of gaps by an {form} index", zeros[:4, :5].scatter_add(0, index, source), expected)
+        lab.expect(
+            f"adding rows to a strided tensor by an {form} index",
+            zeros[:4, :5].scatter_add(0, index, source),
+            expected,
+        )
     lab.same("nothing", base.scatter_add(0, lab.put([], dtype=torch.int64), source))
 
 
@@ -248,7 +266,7 @@ def reducing_by_scatter(lab: Lab) -> None:
                 numpy.where(counts > 0, start, array), dim, to_wide_array(index), to_wide_array(source), fold
             )
             lab.expect(
-                f"{name} without self of dimension {dim}",
+                f"{name} with include_self=False, dimension {dim}",
                 base.scatter_reduce(dim, index, source, name, include_self=False),
                 without_self,
             )
@@ -270,7 +288,7 @@ def reducing_by_scatter(lab: Lab) -> None:
             with basis:
                 result = base.scatter_reduce(dim, index, source, "mean", include_self=include_self)
                 lab.expect(
-                    f"mean of dimension {dim}{' with self' if include_self else ''}",
+                    f"mean of dimension {dim}, include_self={include_self}",
                     result,
                     expected.astype(float),
                     roundings=2.0,
@@ -344,7 +362,7 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
     level="training",
     must_detect=("value",),
     page="generated/torch.gather.html",
-    ground="The gradients of the definitions; the page of scatter_ names the supported shapes",
+    ground="Gradients follow from the definitions; the page of scatter_ names the supported shapes",
 )
 def backward_through_scatter(lab: Lab) -> None:
     """The gradient of ``gather`` flows to the elements that were read, also if the index is empty. The
@@ -404,7 +422,9 @@ def scattering_deterministically(lab: Lab) -> None:
     try:
         torch.use_deterministic_algorithms(True)
         sums = [torch.zeros(3, device=lab.device).scatter_add(0, places, fractions) for _ in range(4)]
-        lab.holds("rounded sums are the same", all(torch.equal(sums[0], other) for other in sums[1:]))
+        lab.holds(
+            "equal calls return the same rounded sums", all(torch.equal(sums[0], other) for other in sums[1:])
+        )
         for attempt in range(2):
             lab.expect(f"scatter_add {attempt}", base.scatter_add(0, rows, source), expected)
             lab.expect(

@@ -64,7 +64,7 @@ def saved_sparse_that_does_not_fit(lab: Lab) -> None:
                     return torch.load(buffer, map_location="cpu", weights_only=weights_only)["x"]
 
             for weights in (False, True):
-                label = f"{layout}: {name}, weights alone {weights}"
+                label = f"{layout}: {name}, weights_only={weights}"
                 if name == "fits":
                     with lab.consistent("The loaded tensor and the saved tensor must be equal"):
                         lab.same(label, load_with_invariant_checks(weights).to_dense(), host=True)

@@ -63,8 +63,8 @@ def saved_tensors(lab: Lab) -> None:
             "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
         )
     first = save_and_load(base)
-    lab.apart("a tensor and what was loaded", base, first)
-    lab.holds("the device is that of the tensor", first.device == base.device)
+    lab.apart("a saved tensor and the loaded tensor", base, first)
+    lab.holds("the loaded tensor is on the device of the saved tensor", first.device == base.device)
 
 
 @behaviour("serialization", level="core", must_detect=("value",), capabilities=("storage",))
@@ -83,7 +83,7 @@ def saved_sharing(lab: Lab) -> None:
     ):
         lab.same(f"{name}: values", list(loaded[:4]))
         with lab.consistent("The loaded list must contain one object twice, as the saved list does"):
-            lab.holds(f"{name}: one object", loaded[0] is loaded[1])
+            lab.holds(f"{name}: an object saved twice is loaded as one object", loaded[0] is loaded[1])
         if name == "pickle":
             continue
         lab.shares(f"{name}: a tensor and its row", loaded[0], loaded[2])
@@ -92,10 +92,12 @@ def saved_sharing(lab: Lab) -> None:
         lab.apart(f"{name}: a tensor and a clone", loaded[0], loaded[4])
         loaded[2].fill_(9)
         lab.same(f"{name}: after a write", loaded[0])
-        lab.same(f"{name}: the clone after it", loaded[4])
+        lab.same(f"{name}: the clone after a write to the tensor", loaded[4])
     views = torch.arange(100.0, device=lab.device)[:2]
     lab.holds("the whole storage of a view is saved", save_and_load(views).untyped_storage().nbytes() >= 400)
-    lab.holds("that of its clone is small", save_and_load(views.clone()).untyped_storage().nbytes() < 400)
+    lab.holds(
+        "the saved storage of a clone is small", save_and_load(views.clone()).untyped_storage().nbytes() < 400
+    )
 
 
 @behaviour("serialization", level="core", must_detect=("value",), page="generated/torch.load.html")
@@ -130,13 +132,13 @@ def map_locations(lab: Lab) -> None:
     meta = torch.load(saved_to_buffer(state), map_location="meta")["weight"]
     lab.expect("to meta", [meta.device.type, list(meta.shape)], ["meta", [2, 3]])
     lab.raises(
-        "a dictionary that names no device",
+        "a map_location dictionary with an unknown device",
         lambda: torch.load(saved_to_buffer(state), map_location={device: "nosuch"}),
         RuntimeError,
         AttributeError,
     )
     lab.raises(
-        "a device that is not there",
+        "a map_location that does not exist",
         lambda: torch.load(saved_to_buffer(state), map_location="nosuch:0"),
         RuntimeError,
     )
@@ -182,7 +184,7 @@ def save_targets(lab: Lab) -> None:
     fake = torch.tensor([80, 75, 5, 6] + [0] * 100, dtype=torch.uint8, device=lab.device)
     with lab.consistent("The loaded bytes and the saved bytes must be equal"):
         lab.same(
-            "bytes that look like a zip",
+            "loaded bytes that begin like a zip file",
             torch.load(saved_to_buffer(fake, _use_new_zipfile_serialization=False)),
         )
 
@@ -292,7 +294,7 @@ def weights_only_loading(lab: Lab) -> None:
     )
     loaded = save_and_load(state)
     lab.same("tensors", [loaded["weight"], loaded["nested"]["a"]["b"][0], loaded["parameter"].detach()])
-    lab.holds("a parameter stays one", isinstance(loaded["parameter"], torch.nn.Parameter))
+    lab.holds("a loaded parameter is a Parameter", isinstance(loaded["parameter"], torch.nn.Parameter))
     lab.same("the others", [loaded[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
     lab.same("the order of keys", list(loaded))
     lab.raises(
@@ -328,9 +330,9 @@ def weights_only_loading(lab: Lab) -> None:
         type_is_documented=True,
     )
     with torch.serialization.safe_globals([Pair]):
-        lab.same("a class that was allowed", list(save_and_load(Pair(base, 1))))
+        lab.same("a class in safe_globals", list(save_and_load(Pair(base, 1))))
     lab.raises(
-        "after that",
+        "the class after safe_globals has ended",
         lambda: save_and_load(Pair(base, 1)),
         pickle.UnpicklingError,
         match="Pair",
@@ -343,7 +345,7 @@ def weights_only_loading(lab: Lab) -> None:
         module.weight.copy_(base)
     lab.same("a state dict", save_and_load(module.state_dict())["weight"])
     whole = save_and_load(module, weights_only=False)
-    lab.same("a module without the limit", whole.weight.detach())
+    lab.same("a module with weights_only=False", whole.weight.detach())
 
 
 @behaviour(
@@ -378,11 +380,12 @@ def saved_attributes_and_bits(lab: Lab) -> None:
     lab.same("a dtype", [pickle.loads(pickle.dumps(torch.int16)), save_and_load(torch.bfloat16)])
     lab.same("a size", [pickle.loads(pickle.dumps(base.shape)), save_and_load(base.shape)])
     lab.holds(
-        "a device", pickle.loads(pickle.dumps(base.device)) == base.device == copy.deepcopy(base.device)
+        "a pickled or copied device is equal",
+        pickle.loads(pickle.dumps(base.device)) == base.device == copy.deepcopy(base.device),
     )
     with lab.parity("No page says that the call is an error"):
         lab.raises(
-            "a view as another dtype beside its base",
+            "a tensor and a view of another dtype",
             lambda: saved_to_buffer([base, base.view(torch.int32)]),
             RuntimeError,
             match="view the same data as different types",

@@ -57,7 +57,7 @@ def saved_subclasses(lab: Lab) -> None:
         ("loaded", save_and_load(plain_subclass)),
         ("copied flat", copy.copy(plain_subclass)),
     ):
-        lab.holds(f"{name}: its class", type(copied) is Plain)
+        lab.holds(f"{name}: the class is preserved", type(copied) is Plain)
         lab.same(f"{name}: values", copied.as_subclass(torch.Tensor))
         if name != "copied flat":
             lab.expect(f"{name}: an attribute", copied.note, "kept")
@@ -71,7 +71,9 @@ def saved_subclasses(lab: Lab) -> None:
     lab.expect("of nothing", [type(empty) is Plain, list(empty.shape)], [True, [0]])
     with lab.documented():
         lab.raises(
-            "unless the class is allowed", lambda: save_and_load(plain_subclass, weights_only=True), Exception
+            "a subclass that is not allowed, with weights_only",
+            lambda: save_and_load(plain_subclass, weights_only=True),
+            Exception,
         )
     with torch.serialization.safe_globals([Plain]), lab.documented():
         lab.same(
@@ -80,9 +82,13 @@ def saved_subclasses(lab: Lab) -> None:
         )
     for requires_grad in (True, False):
         leaf = torch.empty(2, device="meta", requires_grad=requires_grad)
-        lab.expect(f"a copy on meta, {requires_grad}", copy.deepcopy(leaf).requires_grad, requires_grad)
+        lab.expect(
+            f"a copied meta tensor, requires_grad={requires_grad}",
+            copy.deepcopy(leaf).requires_grad,
+            requires_grad,
+        )
     pair = save_and_load(
         [torch.empty(0, device=lab.device), torch.empty(0, dtype=torch.int16, device=lab.device)]
     )
-    lab.same("empty ones of two dtypes", [part.dtype for part in pair])
+    lab.same("empty tensors of two dtypes", [part.dtype for part in pair])
     lab.silent("saving a module", lambda: save_and_load(torch.nn.Linear(2, 2, device=lab.device)))

@@ -43,7 +43,7 @@ def flipping(lab: Lab) -> None:
         base[:, :1].expand(2, 3, 4).flip(0, 1),
         numpy.flip(numpy.repeat(array[:, :1], 3, 1), (0, 1)),
     )
-    lab.same("flip of nothing and of a number", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
+    lab.same("flip of empty and dimensionless tensors", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
     long = lab.integers(2, 3000, low=0, high=6)
     lab.expect("flip of long rows", long.flip(1), numpy.flip(to_wide_array(long), 1))
     with lab.parity("No page says that a dimension out of range is refused"):
@@ -80,7 +80,7 @@ def turning_and_rolling(lab: Lab) -> None:
     with lab.parity("No page says that rot90 refuses a single dimension"):
         lab.raises("rot90 of one dimension", lambda: torch.rot90(base, 1, (0,)), match="(?i)2")
     with lab.parity("No page says that a repeated dimension is refused"):
-        lab.raises("rot90 of a plane that does not exist", lambda: torch.rot90(base, 1, (1, 1)))
+        lab.raises("rot90 of a repeated dimension", lambda: torch.rot90(base, 1, (1, 1)))
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises(
             "rot90 of a dimension that does not exist",
@@ -176,7 +176,7 @@ def nonzero_elements(lab: Lab) -> None:
     lab.expect(
         "a number", [list(n.nonzero().shape) for n in (number, torch.zeros_like(number))], [[1, 0], [0, 0]]
     )
-    lab.same("a number as a tuple", number.nonzero(as_tuple=True))
+    lab.same("nonzero of a dimensionless tensor with as_tuple=True", number.nonzero(as_tuple=True))
     large = lab.integers(3000, low=0, high=2)
     lab.expect("many", large.nonzero()[:, 0], numpy.flatnonzero(to_wide_array(large)))
     if lab.dtype.is_floating_point:
@@ -185,14 +185,14 @@ def nonzero_elements(lab: Lab) -> None:
             lab.expect("special values", special.nonzero(), [[2], [3], [4]])
     # The page notes/out.html says that the dtypes of out= and result must match.
     lab.raises(
-        "an out of another dtype",
+        "nonzero into an out= of a wrong dtype",
         lambda: torch.nonzero(base, out=torch.empty(0, device=lab.device)),
         match="(?i)long|int",
     )
     expect_error_for_two_devices(
         lab, "an out elsewhere", lambda: torch.nonzero(base, out=torch.empty(0, dtype=torch.int64))
     )
-    lab.silent("nonzero without a choice of form", lambda: base.nonzero())
+    lab.silent("nonzero without as_tuple", lambda: base.nonzero())
 
 
 @behaviour(

@@ -32,14 +32,17 @@ def view_keeps_elements(lab: Lab) -> None:
         lab.same(f"strides of view{shape}", lab.strides(base.view(*shape)))
     lab.raises("15 elements as 14", lambda: base.view(14), match="(?i)invalid")
     lab.raises("two -1", lambda: base.view(-1, -1), match="(?i)one dimension")
-    lab.raises("a -1 that has no answer", lambda: base.view(7, -1), match="(?i)invalid")
+    lab.raises("view with -1 and a size that does not divide", lambda: base.view(7, -1), match="(?i)invalid")
     with lab.parity("No page says that -1 beside a size of 0 is refused"):
         lab.raises("-1 beside a 0", lambda: base[:0].view(-1, 0), match="(?i)ambiguous")
     lab.raises("a transposed matrix", lambda: base.t().view(15), match="(?i)reshape")
     gapped = lab.integers(4, 3, 6)[:, :, ::2]
-    lab.same("dimensions with gaps taken apart", gapped.view(2, 2, 3, 3), strides=True)
-    lab.same("dimensions with gaps that still merge", gapped.view(12, 3), strides=True)
-    lab.raises("dimensions with gaps that do not merge", lambda: lab.integers(4, 3, 6)[:, :2].view(8, 6))
+    lab.same("splitting a dimension of a strided tensor", gapped.view(2, 2, 3, 3), strides=True)
+    lab.same("merging dimensions of a strided tensor", gapped.view(12, 3), strides=True)
+    lab.raises(
+        "merging dimensions whose strides do not allow a view",
+        lambda: lab.integers(4, 3, 6)[:, :2].view(8, 6),
+    )
     lab.same("no elements", [base[:0].view(shape) for shape in ((0,), (5, 0), (2, 0, 3))], strides=True)
     lab.same("no dimensions", [lab.integers(1).view(()), lab.integers(1)[0].view(1, 1)], strides=True)
 
@@ -73,11 +76,13 @@ def reshape_and_flatten(lab: Lab) -> None:
     lab.same("reshape_as", base.reshape_as(lab.integers(6, 4)))
     lab.same("nothing", [base[:0].reshape(shape) for shape in ((0, 7), (3, 0), (-1, 7))])
     lab.raises("reshape to another number", lambda: base.reshape(5, 5), match="(?i)invalid")
-    lab.raises("reshape of nothing to something", lambda: base[:0].reshape(2), match="(?i)invalid")
+    lab.raises(
+        "reshape of an empty tensor to a nonempty shape", lambda: base[:0].reshape(2), match="(?i)invalid"
+    )
     with lab.parity("No page says that -1 beside a size of 0 is refused"):
         lab.raises("-1 beside a 0", lambda: base[:0].reshape(-1, 0), match="(?i)ambiguous")
     with lab.parity("No page says that a start_dim after end_dim is refused"):
-        lab.raises("flatten the other way round", lambda: base.flatten(2, 0), match="(?i)start_dim")
+        lab.raises("flatten with start_dim after end_dim", lambda: base.flatten(2, 0), match="(?i)start_dim")
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises("flatten a dimension that does not exist", lambda: base.flatten(0, 3), IndexError)
     lab.raises("unflatten to another number", lambda: base.unflatten(1, (2, 2)))
@@ -102,7 +107,7 @@ def expansion(lab: Lab) -> None:
     lab.same("no dimensions", lab.integers(1)[0].expand(2, 2))
     lab.same("nothing", [column[:0].expand(0, 4), lab.integers(1).expand(0), column.expand(0, 3, 1)])
     lab.same("arguments as a list", torch.broadcast_to(row, [2, 4]))
-    lab.raises("a size of 4 to 5", lambda: row.expand(5), match="(?i)size")
+    lab.raises("expanding a size of 4 to 5", lambda: row.expand(5), match="(?i)size")
     with lab.parity("No page says that a shape of fewer dimensions is refused"):
         lab.raises("fewer dimensions", lambda: column.expand(3), match="(?i)dimensions")
     lab.raises("-1 in front", lambda: row.expand(-1, 4), match="(?i)-1|size")
@@ -149,8 +154,11 @@ def splitting(lab: Lab) -> None:
         result = lab.put(torch.arange(7)).tensor_split(split_points)
         lab.expect(f"tensor_split at {split_points}", [part.tolist() for part in result], expected)
     host_split_points = torch.tensor([2, 5])
-    lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(host_split_points)))
-    lab.same("sections in a tensor of the host", list(torch.tensor_split(base, torch.tensor(3), 0)))
+    lab.same("tensor_split at indices in a CPU tensor", list(base.tensor_split(host_split_points)))
+    lab.same(
+        "tensor_split with the number of sections in a CPU tensor",
+        list(torch.tensor_split(base, torch.tensor(3), 0)),
+    )
     with lab.parity("No page says that a split size of 0 is refused"):
         lab.raises("split into 0", lambda: base.split(0), match="(?i)split")
     with lab.parity("No page says that sizes with another sum are refused"):
@@ -166,7 +174,7 @@ def splitting(lab: Lab) -> None:
         lab.raises("tensor_split into 0", lambda: base.tensor_split(0), match="(?i)larger than 0")
     with lab.parity("No page says that a tensor without dimensions is refused"):
         lab.raises("tensor_split of no dimensions", lambda: base[0, 0].tensor_split(2), match="(?i)at least")
-    with lab.parity("The page lists the accepted kinds of indices, but does not say that others are refused"):
+    with lab.parity("The page lists the accepted indices, but does not say that other indices are refused"):
         lab.raises(
             "places that are floats", lambda: base.tensor_split(torch.tensor([1.0, 2.0])), match="(?i)long"
         )
@@ -225,7 +233,7 @@ def transposing(lab: Lab) -> None:
     with lab.parity("No page says that different numbers of sources and destinations are refused"):
         lab.raises("movedim of other numbers", lambda: base.movedim((0, 1), (2,)), match="(?i)dim")
     lab.raises(
-        "movedim twice the same source", lambda: base.movedim((0, 0), (1, 2)), match="(?i)unique|repeated"
+        "movedim with a repeated source", lambda: base.movedim((0, 0), (1, 2)), match="(?i)unique|repeated"
     )
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises("movedim out of range", lambda: base.movedim(0, 5), IndexError)
@@ -253,9 +261,12 @@ def resizing_in_place(lab: Lab) -> None:
     lab.expect("fewer", base, elements_before[:2])
     lab.expect("the memory after fewer", base.untyped_storage().nbytes(), size)
     base.resize_(4, 3)
-    lab.expect("the first of more", base.view(-1)[:6], elements_before)
-    lab.same("shape and strides of more", (base.shape, lab.strides(base)))
-    lab.holds("the memory has grown", base.untyped_storage().nbytes() >= 12 * base.element_size())
+    lab.expect("first elements after enlarging", base.view(-1)[:6], elements_before)
+    lab.same("shape and strides after enlarging", (base.shape, lab.strides(base)))
+    lab.holds(
+        "resize_ to more elements enlarges the storage",
+        base.untyped_storage().nbytes() >= 12 * base.element_size(),
+    )
     lab.same("nothing", (base.resize_(0, 4).shape, lab.strides(base)))
     turned = lab.integers(3, 2, low=0, high=6).t()
     like = lab.integers(2, 2).resize_as_(turned)
@@ -281,7 +292,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
         result = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
         lab.same(f"strides for {memory_format}", lab.strides(result))
         result = lab.integers(40).resize_as_(last, memory_format=memory_format)
-        lab.same(f"strides like another for {memory_format}", lab.strides(result))
+        lab.same(f"strides of resize_as_ with {memory_format}", lab.strides(result))
     result = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
     with lab.parity("No page says what resize_as_ does with preserve_format"):
         lab.same(
@@ -290,7 +301,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
         )
     turned = lab.integers(4, 3).t()
     lab.expect(
-        "strides of what has the shape already",
+        "strides of resize_as_ to the present shape",
         (lab.strides(turned.resize_as_(turned)), lab.strides(turned.resize_as_(lab.integers(3, 4)))),
         ((1, 3), (1, 3)),
     )
@@ -312,7 +323,9 @@ def resizing_to_memory_formats(lab: Lab) -> None:
 def sizes_beyond_memory(lab: Lab) -> None:
     """``resize_`` raises an error for sizes whose product or number of bytes exceeds a 64-bit integer."""
     base = lab.integers(2)
-    lab.raises("a product beyond 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError)
+    lab.raises(
+        "sizes whose product exceeds 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError
+    )
     lab.raises("bytes beyond 64 bits", lambda: base.resize_(2**62, 2), RuntimeError, TypeError)
     with lab.consistent("Work that follows a refused call must agree with work without such a call"):
         lab.expect("another tensor afterwards", lab.integers(2) * 0, [0, 0])
@@ -325,7 +338,7 @@ def sizes_beyond_memory(lab: Lab) -> None:
     must_detect=("value",),
     capabilities=("strides",),
     page="generated/torch.Tensor.is_contiguous.html",
-    ground="that strides of dimensions of size 1 do not count follows from contiguity in memory",
+    ground="strides of dimensions of size 1 have no effect, as follows from contiguity in memory",
 )
 def contiguity(lab: Lab) -> None:
     """``is_contiguous`` depends only on sizes and strides. The strides of dimensions of size 1 and of tensors
@@ -333,16 +346,20 @@ def contiguity(lab: Lab) -> None:
     """
     base = lab.integers(4, 1, 5)
     lab.expect("base", base.is_contiguous(), True)
-    lab.expect("a size of 1 with any stride", base.as_strided((4, 1, 5), (5, 77, 1)).is_contiguous(), True)
+    lab.expect(
+        "contiguous with any stride of a size of 1",
+        base.as_strided((4, 1, 5), (5, 77, 1)).is_contiguous(),
+        True,
+    )
     lab.expect("transposed", base.transpose(0, 2).is_contiguous(), False)
-    lab.expect("transposed over a size of 1", base.transpose(0, 1).is_contiguous(), True)
+    lab.expect("contiguous after transposing a size of 1", base.transpose(0, 1).is_contiguous(), True)
     lab.expect("gaps", base[:, :, ::2].is_contiguous(), False)
     with lab.parity("No page says that a tensor without elements is contiguous"):
         lab.expect("no elements", base[:, :, ::2][:0].is_contiguous(), True)
     lab.expect("expanded", base.expand(4, 3, 5).is_contiguous(), False)
     turned = base.transpose(0, 2).contiguous()
     lab.same("contiguous", turned, strides=True)
-    lab.holds("contiguous is so", turned.is_contiguous())
+    lab.holds("the result of contiguous is contiguous", turned.is_contiguous())
     lab.same("of a row", base[2].contiguous(), strides=True)
 
 
@@ -352,7 +369,7 @@ def contiguity(lab: Lab) -> None:
     level="core",
     must_detect=("shape", "error"),
     page="generated/torch.atleast_3d.html",
-    ground="The pages give the numbers of dimensions, and most of their places by examples",
+    ground="The pages give the number of dimensions; most positions follow from examples",
 )
 def at_least_so_many_dimensions(lab: Lab) -> None:
     """``atleast_1d``, ``atleast_2d`` and ``atleast_3d`` add dimensions as in NumPy, for one tensor and for

@@ -106,11 +106,9 @@ def sorting_many(lab: Lab) -> None:
         array = to_wide_array(base)
         result = base.sort(-1)
         lab.expect(f"values of {shape}", result.values, numpy.sort(array, -1))
+        lab.expect(f"values at the indices, {shape}", base.gather(-1, result.indices), numpy.sort(array, -1))
         lab.expect(
-            f"values by the indices of {shape}", base.gather(-1, result.indices), numpy.sort(array, -1)
-        )
-        lab.expect(
-            f"each index of {shape} once",
+            f"each index occurs once, {shape}",
             result.indices.sort(-1).values,
             numpy.sort(numpy.argsort(array, -1), -1),
         )
@@ -125,7 +123,7 @@ def sorting_many(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.sort.html",
     basis="parity",
-    ground="No page says at which end of the order NaN is",
+    ground="No page says where NaN is in the order",
 )
 def sorting_special_values(lab: Lab) -> None:
     """``sort``, ``argsort``, ``topk`` and ``kthvalue`` treat NaN as the largest value. Infinities are the
@@ -252,7 +250,9 @@ def kth_smallest(lab: Lab) -> None:
         lab.raises("k of 0", lambda: base.kthvalue(0), match="(?i)range|k")
     with lab.parity("No page says that a k beyond the size is refused"):
         lab.raises("k beyond the size", lambda: base.kthvalue(5), match="(?i)range|k")
-        lab.raises("k of 2 of no dimensions", lambda: base[0, 0, 0].kthvalue(2), match="(?i)range|k")
+        lab.raises(
+            "k of 2 for a dimensionless tensor", lambda: base[0, 0, 0].kthvalue(2), match="(?i)range|k"
+        )
     with lab.parity("No page says that a dimension without elements is refused"):
         lab.raises("of nothing", lambda: base[:, :, :0].kthvalue(1, 2), RuntimeError, IndexError)
     out = (

@@ -170,7 +170,7 @@ def membership(lab: Lab) -> None:
             match="(?i)complex|unsupported|not supported|support",
         )
     expect_error_for_two_devices(
-        lab, "among those of the host", lambda: torch.isin(base, torch.ones(3, dtype=lab.dtype))
+        lab, "isin with test elements on the CPU", lambda: torch.isin(base, torch.ones(3, dtype=lab.dtype))
     )
 
 
@@ -197,7 +197,7 @@ def places_in_order(lab: Lab) -> None:
             f"a number {side}", torch.searchsorted(row, 3, side=side), numpy.searchsorted(array, 3, side)
         )
         lab.expect(
-            f"a bucket of a number {side}",
+            f"bucketize of a number, {side}",
             torch.bucketize(3, row, right=side == "right"),
             numpy.searchsorted(array, 3, side),
         )
@@ -234,9 +234,11 @@ def places_in_order(lab: Lab) -> None:
         lambda: torch.searchsorted(row, queries, side="left", right=True),
         match="(?i)side|right",
     )
-    with lab.parity("No page says that another side is refused"):
+    with lab.parity("No page says that an unknown side is refused"):
         lab.raises(
-            "a side that is invalid", lambda: torch.searchsorted(row, queries, side="up"), match="(?i)side"
+            "searchsorted with an unknown side",
+            lambda: torch.searchsorted(row, queries, side="up"),
+            match="(?i)side",
         )
     with lab.parity("No page says that different numbers of rows are refused"):
         lab.raises(
@@ -244,12 +246,12 @@ def places_in_order(lab: Lab) -> None:
             lambda: torch.searchsorted(rows, queries[:1].expand(3, 3)),
             match="(?i)dimension|size",
         )
-    with lab.parity("The page describes 1-D boundaries, but does not say that others are refused"):
+    with lab.parity("The page describes 1-D boundaries, but does not say that other boundaries are refused"):
         lab.raises(
             "buckets of two dimensions", lambda: torch.bucketize(queries, rows), match="(?i)1 dim|dimension"
         )
     lab.raises(
-        "a sorter of another size",
+        "searchsorted with a sorter of a wrong size",
         lambda: torch.searchsorted(row, queries, sorter=order[:3]),
         match="(?i)sorter|size",
     )
@@ -276,6 +278,6 @@ def places_of_special_values(lab: Lab) -> None:
     queries = lab.put([-math.inf, -1, 5, math.inf, math.nan], dtype=lab.dtype)
     lab.expect("left", torch.searchsorted(row, queries[:4]), [0, 0, 2, 2])
     lab.expect("right", torch.searchsorted(row, queries[:3], right=True), [0, 1, 2])
-    with lab.parity("The page returns 0, not the size, for NaN and infinity without a suitable index"):
+    with lab.parity("The page says that NaN and infinity without a suitable index give 0, not the size"):
         lab.expect("NaN on the left", torch.searchsorted(row, queries[4:]), [3])
         lab.expect("both on the right", torch.searchsorted(row, queries[3:], right=True), [3, 3])

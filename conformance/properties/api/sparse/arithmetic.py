@@ -11,8 +11,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
-#: alone and lists.
+#: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
+#: calls with lists or with a size only.
 untyped_torch: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
@@ -68,7 +68,7 @@ def sums_of_sparse(lab: Lab) -> None:
     level="core",
     must_detect=("error",),
     basis="parity",
-    ground="No page says that division by sparse tensors and their powers are refused",
+    ground="No page says that division by sparse tensors and powers of sparse tensors are refused",
 )
 def refused_sparse_sums(lab: Lab) -> None:
     """Sums of sparse tensors with different sizes raise an error. Division by a sparse tensor, powers of
@@ -77,11 +77,11 @@ def refused_sparse_sums(lab: Lab) -> None:
     a = sparse_with_repeats(lab)
     with lab.documented():
         lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
-        lab.raises("a dense of another size", lambda: a + lab.integers(2, 4))
+        lab.raises("adding a dense tensor of another size", lambda: a + lab.integers(2, 4))
     lab.raises("dense by sparse", lambda: lab.integers(3, 4) / a)
     lab.raises("sparse by sparse", lambda: a / a)
     lab.raises("floor division by sparse", lambda: a // a)
-    lab.raises("power of sparse to sparse", lambda: a**a)
+    lab.raises("sparse tensor to the power of a sparse tensor", lambda: a**a)
     with lab.documented():
         lab.raises("exp of a sparse tensor", lambda: torch.exp(a), RuntimeError, NotImplementedError)
 
@@ -163,9 +163,9 @@ def sparse_matrix_products(lab: Lab) -> None:
     rest = lab.integers(2, 4, 2)
     lab.same("bmm", torch.bmm(batch.to_sparse(), rest))
     lab.same("bmm of an empty matrix", torch.bmm((batch * lab.put([[[1]], [[0]]])).to_sparse(), rest))
-    with lab.parity("No page says that matrices whose sizes do not fit are refused"):
-        lab.raises("sizes that do not fit", lambda: torch.mm(a, lab.integers(3, 2)))
-        lab.raises("a vector that does not fit", lambda: torch.mv(a, lab.integers(3)))
+    with lab.parity("No page says that matrices whose sizes do not match are refused"):
+        lab.raises("mm of matrices whose sizes do not match", lambda: torch.mm(a, lab.integers(3, 2)))
+        lab.raises("mv with a vector of a wrong size", lambda: torch.mv(a, lab.integers(3)))
 
 
 @behaviour(
@@ -199,7 +199,7 @@ def sparse_reductions(lab: Lab) -> None:
     for function in (torch.sparse.softmax, torch.sparse.log_softmax):
         for dim in (0, 1):
             result = function(matrix, dim).coalesce()
-            lab.same(f"positions of {function.__name__} over {dim}", result.indices())
+            lab.same(f"indices of {function.__name__} over {dim}", result.indices())
             lab.close(f"{function.__name__} over {dim}", result.values(), roundings=64)
         none = function(untyped_torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
         lab.same(f"{function.__name__} of none", [none._nnz(), none.shape])

@@ -12,8 +12,8 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
-#: alone and lists.
+#: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
+#: calls with lists or with a size only.
 untyped_torch: Any = torch
 
 #: Indices of five elements of a tensor of shape (3, 4). The first and the fourth element have the same
@@ -39,7 +39,7 @@ def sparse_to_dense(lab: Lab) -> None:
         sparse = sparse_with_repeats(lab, *dense)
         lab.same(f"dense of {dense}", sparse.to_dense())
         lab.same(
-            f"what it is, of {dense}",
+            f"shape, counts and coalesced state with dense sizes {dense}",
             [sparse.shape, sparse._nnz(), sparse.sparse_dim(), sparse.dense_dim(), sparse.is_coalesced()],
         )
     empty = untyped_torch.sparse_coo_tensor(
@@ -71,13 +71,18 @@ def coalescing(lab: Lab) -> None:
         lab.same(f"values of {dense}", result.values())
         lab.same(f"flags of {dense}", [sparse.is_coalesced(), result.is_coalesced(), result._nnz()])
         lab.same(f"dense of {dense}", result.to_dense())
-        lab.holds(f"again it is itself, of {dense}", result.coalesce() is result)
+        lab.holds(
+            f"coalesce of a coalesced tensor returns it, dense sizes {dense}", result.coalesce() is result
+        )
     vector = untyped_torch.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
     lab.same("one element", [vector.is_coalesced(), vector.coalesce().indices()])
     none = untyped_torch.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
     lab.same("none", [none.is_coalesced(), none._nnz()])
     claimed = untyped_torch.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
-    lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
+    lab.same(
+        "a tensor created with is_coalesced=True",
+        [claimed.is_coalesced(), claimed.indices(), claimed.values()],
+    )
 
 
 @behaviour(
@@ -90,9 +95,12 @@ def dense_to_sparse(lab: Lab) -> None:
     dense = lab.integers(3, 4, 2, low=-1, high=2)
     for count in (None, 1, 2, 3):
         sparse = dense.to_sparse() if count is None else dense.to_sparse(count)
-        lab.same(f"what it is over {count}", [sparse.sparse_dim(), sparse.dense_dim(), sparse.layout])
+        lab.same(
+            f"dimensions and layout of to_sparse({count})",
+            [sparse.sparse_dim(), sparse.dense_dim(), sparse.layout],
+        )
         with lab.parity("No page says that to_sparse returns a coalesced tensor"):
-            lab.holds(f"it is coalesced over {count}", sparse.is_coalesced())
+            lab.holds(f"to_sparse({count}) is coalesced", sparse.is_coalesced())
         lab.same(f"positions over {count}", sparse.coalesce().indices())
         lab.same(f"values over {count}", sparse.coalesce().values())
         lab.same(f"dense over {count}", sparse.to_dense())
@@ -224,7 +232,7 @@ def parts_of_sparse(lab: Lab) -> None:
     """
     sparse = sparse_with_repeats(lab)
     lab.raises(
-        "positions of what is not coalesced",
+        "indices() of an uncoalesced tensor",
         lambda: sparse.indices(),
         match="coalesced",
         type_is_documented=True,
@@ -238,12 +246,12 @@ def parts_of_sparse(lab: Lab) -> None:
     lab.same("values after a change", [values, result.to_dense()])
     lab.same("flags", [sparse.is_sparse, sparse.to_dense().is_sparse, sparse.layout, sparse.is_sparse_csr])
     lab.same("sizes", [sparse.dim(), sparse.numel(), sparse.size(), sparse.size(1), len(sparse)])
-    with lab.parity("The attribute or function is private and on no page"):
+    with lab.parity("The attribute or function is private and undocumented"):
         lab.same("elements set", [sparse._nnz(), result._nnz(), sparse._dimI(), sparse._dimV()])
     lab.raises("a dense tensor's positions", lambda: sparse.to_dense().coalesce())
     lab.raises("as NumPy", lambda: sparse.cpu().numpy(), TypeError, RuntimeError)
     with lab.parity(
-        "No page says that bool of several elements is refused; is_nonzero documents it for itself"
+        "No page says that bool of several elements is refused; only is_nonzero documents an error"
     ):
         lab.raises("its truth", lambda: bool(sparse))
     number = untyped_torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
@@ -299,8 +307,8 @@ def sparse_copies(lab: Lab) -> None:
     copied = apart.clone()
     copied._values().zero_()
     with lab.documented():
-        lab.same("a clone has values of its own", apart.to_dense())
-    with lab.parity("No page says how values of a repeated position, or complex ones, are converted"):
+        lab.same("original after a write to its clone", apart.to_dense())
+    with lab.parity("No page says how values of a repeated position, or complex values, are converted"):
         lab.same(
             "long and bool",
             [
@@ -344,7 +352,7 @@ def sparse_like_and_new(lab: Lab) -> None:
             lab.same(f"{name}: elements", stored)
             lab.same(f"{name}: dense", similar.to_dense())
         if "zeros" in name or name == "new":
-            lab.holds(f"{name} has zeros alone", not bool(similar.to_dense().any()))
+            lab.holds(f"{name} contains only zeros", not bool(similar.to_dense().any()))
         lab.same(f"{name}: device", similar.device.type == lab.device.type)
     dense = torch.zeros_like(hybrid, layout=torch.strided)
     lab.same("zeros_like, dense", dense)
@@ -363,7 +371,7 @@ def sparse_like_and_new(lab: Lab) -> None:
     lab.same("resized and cleared", [cleared.shape, cleared.sparse_dim(), cleared._nnz()])
     lab.raises("fewer sparse dimensions", lambda: hybrid.clone().sparse_resize_((3, 4, 2), 1, 2))
     resized_like = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
-    with lab.parity("The method is on no page"):
+    with lab.parity("The method is undocumented"):
         lab.same("resize_as_sparse_", resized_like.shape)
 
 

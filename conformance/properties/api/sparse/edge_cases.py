@@ -13,8 +13,8 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
-#: alone and lists.
+#: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
+#: calls with lists or with a size only.
 untyped_torch: Any = torch
 
 
@@ -46,16 +46,22 @@ def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
 @behaviour("sparse", dtypes=ALL, must_detect=("value",), page="generated/torch.sparse_coo_tensor.html")
 def sparse_of_few_elements(lab: Lab) -> None:
     """A new sparse tensor with zero or one stored element is coalesced. A new sparse tensor with more
-    elements is not. This holds in every dtype, and ``clone`` preserves the state.
+    stored elements is not coalesced. Both hold in every dtype, and ``clone`` preserves the state.
     """
     for count in (0, 1, 2):
         for dense in ((), (2,)):
             indices = lab.put(torch.arange(2 * count).reshape(2, count))
             sparse = untyped_torch.sparse_coo_tensor(indices, lab.integers(count, *dense), (4, 4, *dense))
             few = count < 2
-            lab.holds(f"{count} of {dense}: coalesced", sparse.is_coalesced() == few)
+            lab.holds(
+                f"{count} elements of {dense}: only tensors with fewer than two are coalesced",
+                sparse.is_coalesced() == few,
+            )
             with lab.consistent("A clone must agree with its source in the coalesced state"):
-                lab.holds(f"{count} of {dense}: copied", sparse.clone().is_coalesced() == few)
+                lab.holds(
+                    f"{count} elements of {dense}: a clone has the coalesced state of its source",
+                    sparse.clone().is_coalesced() == few,
+                )
             lab.same(f"{count} of {dense}", [sparse.to_dense(), sparse.dtype, sparse._nnz()])
             if lab.dtype != torch.bool:
                 lab.same(f"{count} of {dense}: joined", torch.cat((sparse, sparse)).to_dense())
@@ -65,8 +71,10 @@ def sparse_of_few_elements(lab: Lab) -> None:
             values = torch.empty(0, *shape[sparse_dims:], dtype=lab.dtype, device=lab.device)
             none = untyped_torch.sparse_coo_tensor(indices, values, shape)
             form = [none.shape, none.sparse_dim(), none.dense_dim(), none._nnz(), none.dtype]
-            lab.same(f"none of {shape}, {sparse_dims} sparse", form)
-            lab.same(f"none of {shape}, {sparse_dims} sparse, dense", none.to_dense())
+            lab.same(f"empty tensor of {shape}, {sparse_dims} sparse dimensions", form)
+            lab.same(
+                f"dense form of an empty tensor of {shape}, {sparse_dims} sparse dimensions", none.to_dense()
+            )
     for name, created in {
         "zeros": torch.zeros(2, 3, dtype=lab.dtype, layout=torch.sparse_coo, device=lab.device),
         "empty": torch.empty(2, 3, dtype=lab.dtype, layout=torch.sparse_coo, device=lab.device),
@@ -81,7 +89,7 @@ def sparse_of_few_elements(lab: Lab) -> None:
     must_detect=("error",),
     page="generated/torch.sparse_coo_tensor.html",
     basis="parity",
-    ground="by default the checks are disabled; no page says that unequal numbers or huge sizes are refused",
+    ground="by default the checks are disabled; no page says that unequal counts or huge sizes are refused",
 )
 def refused_sparse_factories(lab: Lab) -> None:
     """``sparse_coo_tensor`` raises an error if the numbers of indices and values differ. A size with more
@@ -128,12 +136,12 @@ def sums_do_not_grow(lab: Lab) -> None:
     count = x._nnz()
     x.add_(x)
     x.add_(x)
-    lab.holds("four times holds at most two of each", x._nnz() <= 2 * count)
+    lab.holds("four times x stores at most twice the elements of x", x._nnz() <= 2 * count)
     with lab.documented():
         lab.same("four times", x.to_dense())
     x.sub_(2 * x)
     x.sub_(2 * x)
-    lab.holds("differences hold at most two of each", x._nnz() <= 2 * count)
+    lab.holds("a difference stores at most twice the elements of x", x._nnz() <= 2 * count)
     with lab.documented():
         lab.same("differences", x.to_dense())
     with lab.documented():
@@ -152,18 +160,20 @@ def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
     for dense in ((), (3,)):
         x, y = (sparse_with_repeats(lab, *dense).coalesce() for _ in range(2))
         out = torch.zeros_like(x)
-        lab.holds(f"out= of {dense} is returned", torch.add(x, y, out=out) is out)
+        lab.holds(f"add returns its out=, dense sizes {dense}", torch.add(x, y, out=out) is out)
         lab.same(f"out= of {dense}", [out.to_dense(), out.dtype])
         lab.same(f"sum of {dense}", (x + y).to_dense())
         expected = (x.float() + y.float()).to_dense().to(torch.bfloat16)
-        lab.holds(f"it is that of float32, {dense}", torch.equal(out.to_dense(), expected))
+        lab.holds(
+            f"out= equals the rounded float32 sum, dense sizes {dense}", torch.equal(out.to_dense(), expected)
+        )
 
 
 @behaviour(
     "sparse",
     dtypes=ALL,
     must_detect=("value",),
-    ground="selected elements are elements of the tensor, so they have its dtype",
+    ground="selected elements are elements of the tensor, so they have the tensor's dtype",
 )
 def selections_keep_their_dtype(lab: Lab) -> None:
     """Rows and elements selected from a sparse tensor have the tensor's dtype, also if values of a repeated
@@ -211,7 +221,9 @@ def many_indices_into_sparse(lab: Lab) -> None:
                 result = sparse.index_select(dim, index).to_dense()
                 lab.same(f"{name} along {dim} of {shape}", result)
                 expected = dense.index_select(dim, index)
-                lab.holds(f"{name} along {dim} of {shape} is the dense one", torch.equal(result, expected))
+                lab.holds(
+                    f"{name} along {dim} of {shape} equals the dense result", torch.equal(result, expected)
+                )
 
 
 @behaviour(
@@ -219,7 +231,7 @@ def many_indices_into_sparse(lab: Lab) -> None:
     dtypes=("float32", "complex64"),
     must_detect=("value",),
     basis="parity",
-    ground="tensor.new is on no page",
+    ground="tensor.new is undocumented",
 )
 def new_from_a_sparse_tensor(lab: Lab) -> None:
     """``new`` of a sparse tensor returns a sparse tensor with the given indices and values. Its size is the
@@ -253,22 +265,22 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
     sparse = sparse_with_repeats(lab).coalesce()
     second_name = sparse.coalesce()
     with lab.documented():
-        lab.holds("it is itself", second_name is sparse)
+        lab.holds("coalesce of a coalesced tensor returns it", second_name is sparse)
     sparse.tracker = Tracker()
     watched, tracked = weakref.ref(sparse), weakref.ref(sparse.tracker)
-    lab.holds("it is alive", watched() is not None)
+    lab.holds("the tensor is alive", watched() is not None)
     del sparse
-    lab.holds("it is alive by its other name", second_name.tracker is tracked())
+    lab.holds("a second reference keeps the tensor and its attribute alive", second_name.tracker is tracked())
     del second_name
     lab.collect()
-    lab.holds("it is freed", lab.gone(watched, tracked))
+    lab.holds("the tensor and its attribute are freed", lab.gone(watched, tracked))
 
 
 @behaviour(
     "sparse",
     capabilities=("sparse_compressed",),
     must_detect=("error",),
-    ground="The pages call the methods specific to these layouts; those of COO throw for others",
+    ground="The pages limit these methods to certain layouts; methods of COO tensors throw for other layouts",
 )
 def parts_of_other_layouts(lab: Lab) -> None:
     """``indices``, ``crow_indices`` and similar methods accept tensors of certain layouts. For any other
@@ -330,7 +342,7 @@ def sparse_dimensions_stay(lab: Lab) -> None:
         for actual_dims in range(1, size):
             sparse = dense.to_sparse(actual_dims)
             for requested_dims in range(size):
-                name = f"{actual_dims} of {size} to {requested_dims}"
+                name = f"{actual_dims} of {size} sparse dimensions to {requested_dims}"
                 if requested_dims == actual_dims:
                     lab.same(
                         name,
@@ -345,4 +357,4 @@ def sparse_dimensions_stay(lab: Lab) -> None:
         (t.sparse_dim(), t.dense_dim()) for t in (torch.ones((), device=lab.device), lab.integers(2, 3))
     ]
     with lab.documented():
-        lab.same("a dense tensor has dense dimensions alone", counts)
+        lab.same("numbers of sparse and dense dimensions of dense tensors", counts)

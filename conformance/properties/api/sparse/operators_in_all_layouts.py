@@ -131,7 +131,9 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
                     result = _to_dense(op.op(tensor, *args, **options))
                 lab.close(name, result, roundings=64)
                 dense = op.op(tensor.to_dense(), *args, **options)
-                lab.holds(f"{name} is that of the dense", _agree_up_to_rounding(result, dense))
+                lab.holds(
+                    f"{name} equals the result of the dense tensor", _agree_up_to_rounding(result, dense)
+                )
 
 
 @behaviour(
@@ -156,7 +158,8 @@ def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
                 gradient = _to_dense(tensor.grad)
                 lab.close(f"gradient of {name}", gradient, roundings=64)
                 lab.holds(
-                    f"gradient of {name} is that of the dense", _agree_up_to_rounding(gradient, expected)
+                    f"gradient of {name} equals the gradient of the dense tensor",
+                    _agree_up_to_rounding(gradient, expected),
                 )
 
 
@@ -190,23 +193,28 @@ def products_of_sparse_layouts(lab: Lab) -> None:
         )
         pairs.append((f"{op.name} of {layout} and a number", first_sparse, lab.integers(1)[0]))
         if layout in (torch.sparse_coo, torch.sparse_csr):
-            pairs.append((f"{op.name} of {layout} and another", first_sparse, second_sparse))
+            pairs.append((f"{op.name} of {layout} and another sparse tensor", first_sparse, second_sparse))
         for name, tensor, operand in pairs:
             with (
                 contextlib.nullcontext()
                 if layout in COO
-                else lab.parity("The page lists no product of compressed tensors by elements")
+                else lab.parity("The page lists no elementwise product of compressed tensors")
             ):
                 result = op.op(tensor, operand)
             form = [result.shape, result.sparse_dim(), result.dense_dim(), result.layout]
-            with lab.parity("No page gives the layout and numbers of dimensions of a product"):
+            with lab.parity("No page gives the layout and the sparse and dense dimensions of a product"):
                 lab.same(f"form of {name}", form)
             first_argument_form = [tensor.shape, tensor.sparse_dim(), tensor.dense_dim(), layout]
-            with lab.parity("No page gives the layout and numbers of dimensions of a product"):
-                lab.holds(f"{name} has the form of its first argument", form == first_argument_form)
+            with lab.parity("No page gives the layout and the sparse and dense dimensions of a product"):
+                lab.holds(
+                    f"{name} has the shape, layout and dimensions of its first argument",
+                    form == first_argument_form,
+                )
             lab.close(name, _to_dense(result), roundings=64)
             dense = op.op(tensor.to_dense(), _to_dense(operand))
-            lab.holds(f"{name} is that of the dense", _agree_up_to_rounding(_to_dense(result), dense))
+            lab.holds(
+                f"{name} equals the result of dense tensors", _agree_up_to_rounding(_to_dense(result), dense)
+            )
 
 
 @behaviour(
@@ -239,7 +247,7 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
                 form = [result.shape, result.dtype, result.layout, result.device.type]
                 device = lab.device.type
                 expected_form = [tensor.shape, options.get("dtype", lab.dtype), requested_layout, device]
-                lab.holds(f"{name} is of the form asked for", form == expected_form)
+                lab.holds(f"{name} has the requested shape, dtype, layout and device", form == expected_form)
                 sparse, dense = batch + tensor.sparse_dim(), tensor.dense_dim()
                 if requested_layout is torch.strided:
                     sparse, dense = 0, tensor.dim()
@@ -247,17 +255,17 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
                     sparse -= batch
                 with lab.parity("No page says that numbers of sparse and dense dimensions are copied"):
                     lab.holds(
-                        f"{name} has the numbers of dimensions",
+                        f"{name} has the expected numbers of sparse and dense dimensions",
                         [result.sparse_dim(), result.dense_dim()] == [sparse, dense],
                     )
                 if result.layout in (torch.sparse_bsr, torch.sparse_bsc):
                     block_dims = slice(batch + 1, batch + 3)
                     with lab.parity("No page says that the block size is copied"):
                         lab.holds(
-                            f"{name} has the size of blocks",
+                            f"{name} has the block size of its argument",
                             result.values().shape[block_dims] == tensor.values().shape[block_dims],
                         )
-                lab.holds(f"indices and values of {name} fit together", _has_valid_parts(result))
+                lab.holds(f"indices and values of {name} are consistent", _has_valid_parts(result))
                 if op.name == "zeros_like":
                     lab.same(
                         f"{name}: dense", result.to_dense() if result.layout is not torch.strided else result
@@ -297,7 +305,7 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
                 lab.same(f"layout of {name}", result.layout)
             lab.close(name, result.to_dense(), roundings=64)
             lab.holds(
-                f"{name} is that of the dense",
+                f"{name} equals the result of the dense tensor",
                 _agree_up_to_rounding(result.to_dense(), op.op(tensor, **options)),
             )
 
@@ -337,13 +345,16 @@ def masks_of_all_layouts(lab: Lab) -> None:
             ones = untyped_torch.sparse_compressed_tensor(
                 *_compressed_and_plain_indices(mask), values, (4, 4), layout=layout
             )
-        lab.holds(f"indices of {layout} are the mask's", indices_equal)
+        lab.holds(f"the result has the mask's indices, {layout}", indices_equal)
         lab.holds(
-            f"elements of {layout} are those under the mask",
+            f"the result has the elements at the mask's indices, {layout}",
             torch.equal(result.to_dense(), dense * ones.to_dense()),
         )
         itself = mask.to_dense().sparse_mask(mask)
-        lab.holds(f"a mask of {layout} of itself", torch.equal(itself.to_dense(), mask.to_dense()))
+        lab.holds(
+            f"masking the mask's dense form returns the mask, {layout}",
+            torch.equal(itself.to_dense(), mask.to_dense()),
+        )
 
 
 @behaviour(
@@ -378,7 +389,7 @@ def gradcheck_of_all_layouts(lab: Lab) -> None:
                 else contextlib.nullcontext()
             ):
                 passed = check(function, tensor, masked=masked, fast_mode=fast)
-            lab.same(f"{name} of {layout}, masked {masked}, fast {fast}", passed)
+            lab.same(f"gradcheck of {name} of {layout}, masked={masked}, fast_mode={fast}", passed)
     for layout, masked in itertools.product(LAYOUTS, (False, True)):
         block = (1, 2) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
         template: Any = dense.to_sparse(layout=layout, blocksize=block)
@@ -397,9 +408,9 @@ def gradcheck_of_all_layouts(lab: Lab) -> None:
             return sparse.to_dense(masked_grad=masked)
 
         values = template.values().detach().clone().requires_grad_()
-        name = f"made of {layout}, masked {masked}"
+        name = f"construction of {layout}, masked={masked}"
         lab.same(
-            f"{name}: need of a gradient",
+            f"{name}: requires_grad",
             [dense_from_values(values).requires_grad, dense_from_values(values.detach()).requires_grad],
         )
         lab.same(name, gradcheck(dense_from_values, (values,), masked=masked))

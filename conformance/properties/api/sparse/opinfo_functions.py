@@ -13,8 +13,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
-#: alone and lists.
+#: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
+#: calls with lists or with a size only.
 untyped_torch: Any = torch
 
 #: Unary functions that declare support for COO tensors, but that the page of sparse tensors does not list.
@@ -67,7 +67,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
             lab.same(f"positions of {op.name}", result.coalesce().indices())
         dense = op.op(sparse.to_dense())
         agree = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
-        lab.holds(f"{op.name} of the sparse is that of the dense", agree)
+        lab.holds(f"{op.name} of the COO tensor equals the dense result", agree)
         none = op.op(untyped_torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
@@ -103,7 +103,7 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
         gradient = leaf.grad.to_dense() * mask
         lab.close(f"gradient of {op.name}", gradient, roundings=256)
         agree = torch.allclose(gradient, dense.grad * mask, rtol=1e-6)
-        lab.holds(f"it is the dense one of {op.name}", agree)
+        lab.holds(f"the gradient of {op.name} equals the dense gradient", agree)
 
 
 @behaviour(
@@ -130,11 +130,11 @@ def sparse_on_meta(lab: Lab) -> None:
     ]
     lab.same("moved", metadata)
     on_meta = untyped_torch.sparse_coo_tensor((2, 3), device="meta")
-    lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
+    lab.same("created on meta", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
     like = torch.zeros_like(sparse, device="meta")
     lab.same("like", [like.shape, like.layout, like.device.type, torch.zeros_like(moved).shape])
-    lab.holds("printed", "meta" in repr(moved) and "sparse_coo" in repr(moved))
+    lab.holds("a meta tensor can be printed", "meta" in repr(moved) and "sparse_coo" in repr(moved))
     mode = FakeTensorMode()
     fake = mode.from_tensor(sparse)
     lab.same("fake", [fake.shape, fake.layout, fake.device.type == lab.device.type, fake.sparse_dim()])

@@ -13,8 +13,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import sparse_with_repeats
 
-#: ``torch`` as an untyped object: its type stubs lack some arguments of ``sparse_coo_tensor``, such as a size
-#: alone and lists.
+#: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
+#: calls with lists or with a size only.
 untyped_torch: Any = torch
 
 DTYPES = ("float32", "int64")
@@ -47,7 +47,7 @@ def transposed_sparse(lab: Lab) -> None:
                 results["identity"] = sparse.permute(*range(sparse.dim()))
             for name, result in results.items():
                 lab.same(f"{name} of {kind} {dense}", result.to_dense())
-                lab.same(f"flags of {name} of {kind} {dense}", _shape_and_layout(result))
+                lab.same(f"shape and layout of {name} of {kind} {dense}", _shape_and_layout(result))
     lab.same("t", sparse_with_repeats(lab).t().to_dense())
     lab.same("t in place", sparse_with_repeats(lab).t_().to_dense())
     lab.same(
@@ -59,8 +59,8 @@ def transposed_sparse(lab: Lab) -> None:
             "a dimension outside", lambda: sparse_with_repeats(lab).transpose(0, 3), IndexError, RuntimeError
         )
     with lab.parity("No page says that a repeated dimension is refused"):
-        lab.raises("permute with a dimension twice", lambda: sparse_with_repeats(lab).permute(0, 0))
-    with lab.parity("The page demands two sparse dimensions of compressed layouts alone"):
+        lab.raises("permute with a repeated dimension", lambda: sparse_with_repeats(lab).permute(0, 0))
+    with lab.parity("The page demands two sparse dimensions only for compressed layouts"):
         lab.raises("sparse with dense dimension", lambda: sparse_with_repeats(lab, 2).transpose(0, 2))
 
 
@@ -80,8 +80,8 @@ def joined_sparse(lab: Lab) -> None:
     for dim in (0, 1, 2, -1):
         result = torch.cat((a, b, a), dim)
         lab.same(f"cat over {dim}", result.to_dense())
-        with lab.parity("No page gives the layout and numbers of dimensions of a concatenation"):
-            lab.same(f"flags of cat over {dim}", _shape_and_layout(result))
+        with lab.parity("No page gives the layout and the sparse and dense dimensions of a concatenation"):
+            lab.same(f"shape and layout of cat over {dim}", _shape_and_layout(result))
     for dim in (0, 1, 2, -2):
         lab.same(f"stack over {dim}", torch.stack((a, b), dim).to_dense())
     for dim in (0, 1, 2, -1, -4):
@@ -119,7 +119,9 @@ def selected_from_sparse(lab: Lab) -> None:
                 index_tensor = torch.tensor(index_list, dtype=torch.int64, device=lab.device)
                 result = sparse.index_select(dim, index_tensor)
                 lab.same(f"index_select {dim} {index_list} {dense}", result.to_dense())
-                with lab.parity("No page gives the layout and numbers of dimensions of a selection"):
+                with lab.parity(
+                    "No page gives the layout and the sparse and dense dimensions of a selection"
+                ):
                     lab.same(f"flags {dim} {index_list} {dense}", _shape_and_layout(result))
             lab.same(f"narrow_copy {dim} {dense}", sparse.narrow_copy(dim, 0, 1).to_dense())
         lab.same(f"rows {dense}", _to_dense(sparse[1]))
@@ -154,7 +156,7 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     must_detect=("value",),
     page="generated/torch.broadcast_to.html",
     basis="parity",
-    ground="The function torch._sparse_broadcast_to is private and on no page",
+    ground="The function torch._sparse_broadcast_to is private and undocumented",
 )
 def broadcast_sparse(lab: Lab) -> None:
     """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the values of the
@@ -184,7 +186,7 @@ def broadcast_sparse(lab: Lab) -> None:
     capabilities=("autograd",),
     level="core",
     must_detect=("value",),
-    ground="values of gradients follow from the definition; the pages of the functions promise support",
+    ground="values of gradients follow from the definition; the pages of the functions promise gradients",
 )
 def gradients_of_sparse(lab: Lab) -> None:
     """Gradients flow through sparse tensors: through construction from values, conversion to dense, sums,

@@ -23,7 +23,7 @@ def _to_dense(value: torch.Tensor) -> torch.Tensor:
     level="core",
     dtypes=("float32", "float64", "complex64"),
     must_detect=("value",),
-    ground="The page lists products of CSR and dense; formats do not influence the meaning of the others",
+    ground="The page lists products of CSR and dense; formats do not influence the meaning of other products",
 )
 def compressed_products(lab: Lab) -> None:
     """Products of CSR and CSC matrices with dense matrices, with vectors and with each other equal the
@@ -48,12 +48,12 @@ def compressed_products(lab: Lab) -> None:
             with (
                 contextlib.nullcontext()
                 if name in listed and layout is torch.sparse_csr
-                else lab.parity("No page lists this product, and sparse.mm calls CSC unsupported")
+                else lab.parity("No page lists this product, and the page of sparse.mm calls CSC unsupported")
             ):
                 result = call()
             lab.same(f"{name} {layout}", _to_dense(result))
-        with lab.parity("No page says that matrices whose sizes do not fit are refused"):
-            lab.raises(f"sizes that do not fit {layout}", lambda: sparse @ lab.integers(4, 2))
+        with lab.parity("No page says that matrices whose sizes do not match are refused"):
+            lab.raises(f"matrices whose sizes do not match, {layout}", lambda: sparse @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
     with lab.parity("No page lists addmv for CSR matrices"):
@@ -73,14 +73,14 @@ def compressed_products(lab: Lab) -> None:
     level="core",
     dtypes=("float32", "float64"),
     must_detect=("value",),
-    ground="The page says that formats do not influence the meaning; block products are in no table",
+    ground="The page says that formats do not influence the meaning; no table lists block products",
 )
 def block_products(lab: Lab) -> None:
     """Products of block-sparse matrices with dense matrices equal the products of dense tensors."""
     dense = lab.integers(4, 6, low=-1, high=2)
     bsr = to_compressed(dense, torch.sparse_bsr)
     right = lab.integers(6, 4)
-    with lab.parity("No table lists block products, and sparse.mm calls them unsupported"):
+    with lab.parity("No table lists block products, and the page of sparse.mm calls them unsupported"):
         results = {
             "mm": bsr @ right,
             "addmm": torch.addmm(lab.integers(4, 4), bsr, right, beta=2, alpha=3),
@@ -108,7 +108,7 @@ def compressed_sums(lab: Lab) -> None:
     )
     full = lab.integers(4, 6)
     none = torch.zeros(4, 6, dtype=lab.dtype, device=lab.device).to_sparse_csr()
-    with lab.parity("The page lists sums and products by elements for COO tensors, not for CSR"):
+    with lab.parity("The page lists elementwise sums and products for COO tensors, not for CSR"):
         results = {
             "sum": a + b,
             "factor": torch.add(a, b, alpha=2),
@@ -168,7 +168,7 @@ def compressed_functions(lab: Lab) -> None:
             lab.close(f"{name} {layout}", result.to_dense().float(), roundings=64)
     csr = dense.to_sparse_csr()
     changed = csr.clone()
-    lab.holds("in place it is itself", changed.sin_() is changed)
+    lab.holds("sin_ returns its tensor", changed.sin_() is changed)
     lab.close("in place", changed.to_dense(), roundings=64)
     out = csr.clone()
     torch.neg(csr, out=out)
@@ -193,7 +193,7 @@ def compressed_gradients(lab: Lab) -> None:
     for layout in LAYOUTS:
         leaf: Any = dense.clone().requires_grad_()
         (to_compressed(leaf, layout).to_dense() * weights).sum().backward()
-        lab.same(f"dense, compressed and back {layout}", _to_dense(leaf.grad) * (dense != 0))
+        lab.same(f"gradient through conversion to {layout} and back", _to_dense(leaf.grad) * (dense != 0))
     csr: Any = dense.to_sparse_csr().requires_grad_()
     right = lab.integers(6, 2, requires_grad=True)
     torch.sparse.mm(csr, right).sum().backward()

@@ -37,7 +37,7 @@ def indices_and_values(sparse: torch.Tensor) -> list[torch.Tensor]:
     dtypes=DTYPES,
     level="core",
     must_detect=("value",),
-    ground="The order of the indices is shown by examples",
+    ground="Examples show the order of the indices",
 )
 def compressed_conversions(lab: Lab) -> None:
     """Conversion from dense to a compressed layout and back preserves values. The indices are sorted. Each
@@ -110,7 +110,7 @@ def compressed_factories(lab: Lab) -> None:
             values_or_blocks.cpu(),
         )
         lab.raises(
-            f"{name}: heads that do not start at 0",
+            f"{name}: compressed indices that do not start at 0",
             lambda: call(host_compressed + 1, host_plain, host_values, check_invariants=True),
         )
         lab.raises(
@@ -150,7 +150,7 @@ def compressed_factories(lab: Lab) -> None:
     lab.same("by layout", [by_layout.layout, by_layout.to_dense()])
     lists = torch.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.0], [2.0, 0.0]])
-    with lab.parity("The page lists four layouts, but does not say that others are refused"):
+    with lab.parity("The page lists four layouts, but does not say that other layouts are refused"):
         lab.raises(
             "a layout that is not compressed",
             lambda: torch.sparse_compressed_tensor(
@@ -158,7 +158,9 @@ def compressed_factories(lab: Lab) -> None:
             ),
         )
     lab.raises(
-        "blocks that do not fit", lambda: lab.integers(4, 6).to_sparse_bsr((3, 4)), type_is_documented=True
+        "blocks that do not divide the matrix",
+        lambda: lab.integers(4, 6).to_sparse_bsr((3, 4)),
+        type_is_documented=True,
     )
 
 
@@ -180,7 +182,7 @@ def compressed_parts_and_copies(lab: Lab) -> None:
         sparse = to_compressed(dense, layout)
         sparse.values().mul_(3)
         with lab.documented():
-            lab.same(f"after its values were changed {layout}", sparse.to_dense())
+            lab.same(f"dense form after a write to the values, {layout}", sparse.to_dense())
         buffer = io.BytesIO()
         torch.save(sparse, buffer)
         buffer.seek(0)
@@ -200,7 +202,7 @@ def compressed_parts_and_copies(lab: Lab) -> None:
             lab.same(f"empty {layout}", [empty.layout, empty.shape])
         wrong = "ccol_indices" if layout in (torch.sparse_csr, torch.sparse_bsr) else "crow_indices"
         with lab.documented():
-            lab.raises(f"the other kind of indices {layout}", lambda: getattr(sparse, wrong)())
+            lab.raises(f"indices of another compressed layout, {layout}", lambda: getattr(sparse, wrong)())
             lab.raises(f"COO indices {layout}", lambda: sparse.indices())
         text = repr(sparse)
         with lab.documented():
@@ -211,7 +213,7 @@ def compressed_parts_and_copies(lab: Lab) -> None:
         with lab.documented():
             lab.same(f"zeros_like {layout}", [like.layout, like.shape, like.to_dense()])
     with lab.documented():
-        lab.raises("values of a dense tensor", lambda: dense.crow_indices())
+        lab.raises("crow_indices of a dense tensor", lambda: dense.crow_indices())
 
 
 @behaviour(
@@ -220,7 +222,7 @@ def compressed_parts_and_copies(lab: Lab) -> None:
     dtypes=("float32", "float64", "int64"),
     must_detect=("value",),
     page="generated/torch.transpose.html",
-    ground="rows, columns and elements have the values of the dense ones",
+    ground="rows, columns and elements have the values of the dense matrix",
 )
 def compressed_views(lab: Lab) -> None:
     """Rows, columns, transposes and batch elements of compressed tensors equal the results of dense tensors.

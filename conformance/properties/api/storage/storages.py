@@ -30,7 +30,7 @@ def untyped_storages(lab: Lab) -> None:
     base = lab.integers(3, 4)
     storage = base.untyped_storage()
     lab.same("bytes", [storage.nbytes(), storage.size(), len(storage), base.element_size() * base.numel()])
-    lab.holds("it is on the device", storage.device.type == lab.device.type)
+    lab.holds("the storage is on the device", storage.device.type == lab.device.type)
     with lab.parity("No page says what is_shared returns for a device"):
         lab.expect(
             "kinds", [storage.is_sparse, storage.is_shared() and lab.device.type == "cpu"], [False, False]
@@ -38,19 +38,20 @@ def untyped_storages(lab: Lab) -> None:
     lab.shares("a tensor and a row", base, base[1])
     lab.holds("a view has the storage of its base", base[1].untyped_storage().nbytes() == storage.nbytes())
     with lab.parity("The page says that the two addresses need not match"):
-        lab.holds("addresses agree", storage.data_ptr() == base.data_ptr())
+        lab.holds("storage and tensor have one address", storage.data_ptr() == base.data_ptr())
     later = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 4, (4,), (1,))
-    lab.same("a tensor over a part of it", later)
+    lab.same("a tensor over a part of the storage", later)
     expected = base.clone()
     del base
     lab.same(
-        "after the tensor is gone",
+        "the storage after the tensor was deleted",
         torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage).view(3, 4),
     )
-    lab.holds("and its values", torch.equal(later, expected[1]))
+    lab.holds("the storage keeps its values after the tensor was deleted", torch.equal(later, expected[1]))
     twice = storage.clone()
     lab.holds(
-        "a clone is elsewhere", twice.data_ptr() != storage.data_ptr() and twice.nbytes() == storage.nbytes()
+        "a clone has its own memory",
+        twice.data_ptr() != storage.data_ptr() and twice.nbytes() == storage.nbytes(),
     )
     later.zero_()
     lab.same("the clone", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(twice))
@@ -69,7 +70,9 @@ def storage_copies_and_sizes(lab: Lab) -> None:
     lab.expect("on the host", [host.device.type, host.tolist()], ["cpu", [1, 2, 3, 4, 5, 6]])
     new_storage: Any = torch.UntypedStorage(6, device=lab.device)
     lab.expect(
-        "bytes of a new one", [new_storage.nbytes(), new_storage.device.type == lab.device.type], [6, True]
+        "bytes and device of a new storage",
+        [new_storage.nbytes(), new_storage.device.type == lab.device.type],
+        [6, True],
     )
     new_storage.copy_(storage)
     lab.expect("copied", new_storage.tolist(), [1, 2, 3, 4, 5, 6])
@@ -88,7 +91,8 @@ def storage_copies_and_sizes(lab: Lab) -> None:
         lab.expect("nothing", [storage.nbytes(), storage.tolist()], [0, []])
     with lab.parity("No page says that a copy between different sizes is refused"):
         lab.raises(
-            "a copy of another size", lambda: new_storage.copy_(torch.UntypedStorage(3, device=lab.device))
+            "a copy from a storage of another size",
+            lambda: new_storage.copy_(torch.UntypedStorage(3, device=lab.device)),
         )
     with lab.consistent("A deep copy must agree with the original"):
         lab.same("deeply copied", copy.deepcopy(new_storage).tolist())
@@ -102,7 +106,7 @@ def typed_storages(lab: Lab) -> None:
     base = lab.put([1, 0, 1, 1, 0, 1], dtype=lab.dtype)
     storage = typed_storage_of(base.view(2, 3)[1:])
     lab.same("facts", [storage.size(), len(storage), storage.nbytes(), storage.element_size(), storage.dtype])
-    lab.holds("it is on the device", storage.device.type == lab.device.type)
+    lab.holds("the typed storage is on the device", storage.device.type == lab.device.type)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lab.expect("as a list", storage.tolist(), [1, 0, 1, 1, 0, 1])
@@ -169,7 +173,7 @@ def storage_refusals(lab: Lab) -> None:
     )
     lab.raises("a negative size", lambda: torch.UntypedStorage(-1, device=lab.device))
     lab.raises(
-        "resized to less than nothing", lambda: base.untyped_storage().resize_(-1), RuntimeError, ValueError
+        "resized to a negative size", lambda: base.untyped_storage().resize_(-1), RuntimeError, ValueError
     )
     lab.raises("a size and a sequence", lambda: torch.UntypedStorage(1, [1], device=lab.device), TypeError)
     lab.raises("an unknown keyword", lambda: torch.UntypedStorage(1, nosuch=2), TypeError)
@@ -197,7 +201,7 @@ def meta_storages(lab: Lab) -> None:
     )
     lab.same("cloned", [like.clone().shape, like.clone().device.type])
     zeros_on_device = torch.empty_like(like, device=lab.device).zero_()
-    lab.same("an empty one on the device", zeros_on_device)
+    lab.same("zeros like a meta tensor, on the device", zeros_on_device)
 
 
 @behaviour(
@@ -229,7 +233,7 @@ def storages_of_views(lab: Lab) -> None:
     }
     for name, view in views.items():
         with (
-            lab.parity("The page of reshape advises not to depend on view or copy")
+            lab.parity("The page of reshape advises not to depend on whether the result is a view or a copy")
             if name == "reshape"
             else contextlib.nullcontext()
         ):

@@ -43,7 +43,10 @@ def calling_on(lab: Lab) -> None:
     lab.same("sum", (x.as_subclass(Direct) + y.as_subclass(Direct)).as_subclass(torch.Tensor))
     lab.same("calls", [call for call in Direct.calls if "add" in call])
     with lab.documented():
-        lab.holds("whole numbers", type(lab.integers(2, dtype=torch.int32).as_subclass(Direct)) is Direct)
+        lab.holds(
+            "an integer tensor can have the subclass",
+            type(lab.integers(2, dtype=torch.int32).as_subclass(Direct)) is Direct,
+        )
     Direct.calls.clear()
     direct = x.as_subclass(Direct)
     direct.data = lab.integers(4)
@@ -51,7 +54,7 @@ def calling_on(lab: Lab) -> None:
     z = lab.integers(2, dtype=torch.complex64).as_subclass(Direct)
     lab.close("with a lazy conjugate", z.conj().exp().as_subclass(torch.Tensor).resolve_conj(), roundings=128)
     leaf = lab.integers(3).as_subclass(Direct).requires_grad_()
-    lab.holds("a result carries its graph", (-leaf).requires_grad)
+    lab.holds("the result of an operator requires grad", (-leaf).requires_grad)
 
 
 @behaviour(
@@ -170,19 +173,19 @@ def modes_that_refuse(lab: Lab) -> None:
     with Makes():
         y = x + x
         z = y + y
-    lab.holds("a mode may make subclasses", type(y) is Wrapped and type(z) is Wrapped)
-    lab.same("their value", z.inner)
+    lab.holds("a mode can return subclasses", type(y) is Wrapped and type(z) is Wrapped)
+    lab.same("value of the subclass", z.inner)
     with lab.parity("No page says that tolist refuses a subclass"):
-        lab.raises("a subclass as a list", lambda: Wrapped(x).tolist())
+        lab.raises("tolist of a wrapper subclass", lambda: Wrapped(x).tolist())
     with lab.parity("No page says that numpy refuses a subclass"):
-        lab.raises("or as NumPy", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
+        lab.raises("numpy of a wrapper subclass", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
 
 
 @behaviour(
     "subclass",
     must_detect=("value", "error"),
     basis="parity",
-    ground="wrapper subclasses and their dispatch policies are on no page",
+    ground="wrapper subclasses and their dispatch policies are undocumented",
 )
 def metadata_of_subclasses(lab: Lab) -> None:
     """A wrapper subclass with a dispatch policy determines the sizes, strides, device and layout that it
@@ -257,7 +260,7 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
     torch.save(x, buffer)
     buffer.seek(0)
     loaded = torch.load(buffer, weights_only=False)
-    lab.holds("loaded it is wrapped", type(loaded) is Wrapped and loaded is not x)
+    lab.holds("the loaded tensor is a wrapper", type(loaded) is Wrapped and loaded is not x)
     lab.same("loaded value", loaded.inner)
 
     class Negative(torch.nn.Module):

@@ -72,7 +72,7 @@ class Notes(TorchDispatchMode):
     capabilities=("autograd",),
     level="core",
     must_detect=("value",),
-    ground="The note documents __torch_dispatch__; the maker of wrappers is private",
+    ground="The note documents __torch_dispatch__; the function that creates wrappers is private",
 )
 def wrapper_subclasses(lab: Lab) -> None:
     """A wrapper subclass reports the metadata of its inner tensor and intercepts every operator. Its
@@ -98,25 +98,35 @@ def wrapper_subclasses(lab: Lab) -> None:
     lab.holds("gradients are wrapped", type(leaf.grad) is Wrapped)
     lab.same("gradient", leaf.grad.inner)
     with lab.parity("No page fixes the list of operators that reach a subclass"):
-        lab.holds("backward met operators too", "mul" in Wrapped.log and "add" in Wrapped.log)
+        lab.holds(
+            "__torch_dispatch__ intercepts the operators of the backward pass",
+            "mul" in Wrapped.log and "add" in Wrapped.log,
+        )
     changed = Wrapped(lab.integers(3))
     version = changed._version
-    lab.holds("in place it is itself", changed.add_(1) is changed)
-    with lab.parity("The attribute or function is private and on no page"):
+    lab.holds("add_ returns its wrapper", changed.add_(1) is changed)
+    with lab.parity("The attribute or function is private and undocumented"):
         lab.same("changed", [changed.inner, changed._version - version])
     for name in ("empty_like", "ones_like", "zeros_like"):
         lab.holds(f"{name} is wrapped", type(getattr(torch, name)(x)) is Wrapped)
     lab.holds("new_ones is wrapped", type(x.new_ones(2)) is Wrapped)
-    lab.holds("so are views and parts", all(type(t) is Wrapped for t in (x[1:], x.view(-1), *x.unbind(0))))
+    lab.holds(
+        "views and parts are wrapped", all(type(t) is Wrapped for t in (x[1:], x.view(-1), *x.unbind(0)))
+    )
     mixed = torch.ones(4, device=lab.device)
     lab.same("with a plain tensor", (mixed[: x.shape[0]] + x).inner)
     target = lab.integers(5)
-    lab.holds("as an index", type(target[Wrapped(lab.put([1, 0]))]) is Wrapped)
+    lab.holds(
+        "the result of indexing by a wrapper is wrapped", type(target[Wrapped(lab.put([1, 0]))]) is Wrapped
+    )
     with lab.parity("No page fixes the text of repr"):
-        lab.holds("printed", repr(x).startswith("Wrapped(") and str(x) == repr(x) == f"{x}")
+        lab.holds(
+            "str, repr and format of a wrapper agree",
+            repr(x).startswith("Wrapped(") and str(x) == repr(x) == f"{x}",
+        )
     huge = torch.Tensor._make_wrapper_subclass(Wrapped, (10**12,))
-    with lab.parity("The attribute or function is private and on no page"):
-        lab.same("a huge one takes no memory", huge.numel())
+    with lab.parity("The attribute or function is private and undocumented"):
+        lab.same("number of elements of a wrapper larger than memory", huge.numel())
     lab.same("host copy", x.cpu().inner, host=True)
 
 
@@ -134,8 +144,14 @@ def subclasses_as_parameters(lab: Lab) -> None:
     for expected in (True, False):
         source = Wrapped(lab.integers(3))
         parameter = torch.nn.Parameter(source, requires_grad=expected)
-        lab.holds(f"a parameter with gradient {expected}", isinstance(parameter, torch.nn.Parameter))
-        lab.same(f"need of gradients {expected}", [parameter.requires_grad, source.requires_grad])
+        lab.holds(
+            f"a parameter with requires_grad={expected} is a Parameter",
+            isinstance(parameter, torch.nn.Parameter),
+        )
+        lab.same(
+            f"requires_grad of parameter and source, {expected}",
+            [parameter.requires_grad, source.requires_grad],
+        )
         lab.holds("the source is not a parameter", not isinstance(source, torch.nn.Parameter))
     module = torch.nn.Module()
     module.weight = torch.nn.Parameter(Wrapped(lab.integers(3)))
@@ -150,16 +166,16 @@ def subclasses_as_parameters(lab: Lab) -> None:
         lab.holds("a deep copy is wrapped", type(copied) is Wrapped)
     plain_subclass = lab.integers(3).as_subclass(Plain)
     lab.holds(
-        "type is kept by operators", type(plain_subclass + 1) is Plain and type(plain_subclass.t()) is Plain
+        "operators keep the subclass", type(plain_subclass + 1) is Plain and type(plain_subclass.t()) is Plain
     )
-    with lab.parity("No page gives the class of results of such a parameter"):
+    with lab.parity("No page gives the class of an operator's result for a parameter of a subclass"):
         lab.holds(
-            "a parameter of it adds to it",
+            "the sum of a parameter of the subclass is not a Parameter",
             not isinstance(torch.nn.Parameter(plain_subclass) + 1, torch.nn.Parameter),
         )
     lab.same("its value", (plain_subclass + 1).as_subclass(torch.Tensor))
     with lab.parity("No page fixes the text of repr"):
-        lab.holds("prints", "Plain(" in repr(plain_subclass))
+        lab.holds("repr names the subclass", "Plain(" in repr(plain_subclass))
 
 
 class Plain(torch.Tensor):
@@ -192,19 +208,23 @@ def misuse_of_subclasses(lab: Lab) -> None:
     x = lab.integers(2)
     first, second = x.as_subclass(Refuses), x.as_subclass(Later)
     with torch._C.DisableTorchFunctionSubclass():
-        lab.raises("an error comes out", lambda: first + 1, KeyError)
-        lab.raises("the more derived class is asked first", lambda: first + second, IndexError)
-        lab.raises("on the left as well", lambda: second + first, IndexError)
+        lab.raises("an error in __torch_dispatch__ propagates", lambda: first + 1, KeyError)
+        lab.raises(
+            "__torch_dispatch__ of the more derived class runs first", lambda: first + second, IndexError
+        )
+        lab.raises("the more derived class as left operand", lambda: second + first, IndexError)
         lab.raises(
             "a result that is not a tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError
         )
     lab.raises(
-        "a class without the method", lambda: torch.Tensor._make_wrapper_subclass(Plain, (2,)), TypeError
+        "a class without __torch_dispatch__",
+        lambda: torch.Tensor._make_wrapper_subclass(Plain, (2,)),
+        TypeError,
     )
     storage = Wrapped(x).untyped_storage()
     lab.raises("data of a wrapper", lambda: storage.data_ptr(), match="storage")
-    lab.raises("writing it", lambda: storage.fill_(0), match="storage")
-    lab.raises("a wrapper made into another", lambda: Wrapped(x).as_subclass(Plain), match="already")
+    lab.raises("writing the data of a wrapper", lambda: storage.fill_(0), match="storage")
+    lab.raises("as_subclass of a wrapper", lambda: Wrapped(x).as_subclass(Plain), match="already")
     lab.same("plain", x)
 
 
@@ -248,11 +268,12 @@ def dispatch_modes(lab: Lab) -> None:
             torch.ones(2, device=lab.device)
 
     lab.raises("an error in a mode", create_under_failing_mode, KeyError)
-    lab.same("is left behind", torch.ones(2, device=lab.device))
+    lab.same("a factory after a mode that failed", torch.ones(2, device=lab.device))
     with Notes() as notes:
         wrapped = Wrapped(lab.integers(2)) + 1
     lab.holds(
-        "a mode sees subclasses before they do", notes.seen.count("add") >= 1 and type(wrapped) is Wrapped
+        "a mode intercepts an operator before a subclass",
+        notes.seen.count("add") >= 1 and type(wrapped) is Wrapped,
     )
 
 
@@ -290,7 +311,7 @@ def function_overrides(lab: Lab) -> None:
     x = lab.integers(3)
     listens = x.as_subclass(Listens)
     result = torch.add(listens, 1).mul(2)
-    lab.holds("results are of the class", type(result) is Listens)
+    lab.holds("results have the subclass", type(result) is Listens)
     lab.same("value", result.as_subclass(torch.Tensor))
     lab.same("calls", [c for c in calls if c in ("add", "mul")])
     lab.same("a stand-in", torch.add(Stands(x), 2))  # type: ignore[call-overload]
@@ -308,13 +329,15 @@ def function_overrides(lab: Lab) -> None:
         lab.same("under a mode", torch.neg(x))
         with (
             torch._C.DisableTorchFunction(),
-            lab.parity("The attribute or function is private and on no page"),
+            lab.parity("The attribute or function is private and undocumented"),
         ):
             lab.same("with overrides off", torch.neg(x))
     lab.same("afterwards", torch.neg(x))
     with (
         torch._C.DisableTorchFunctionSubclass(),
-        lab.parity("The attribute or function is private and on no page"),
+        lab.parity("The attribute or function is private and undocumented"),
     ):
-        lab.holds("a subclass without its override", type(torch.neg(listens)) is torch.Tensor)
+        lab.holds(
+            "a disabled __torch_function__ does not wrap the result", type(torch.neg(listens)) is torch.Tensor
+        )
     lab.same("overridable", [torch.overrides.is_tensor_like(t) for t in (x, Stands(x), 3)])

@@ -89,7 +89,10 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
     for name, function in (("add", torch.add), ("mul", torch.mul), ("python", overridable_sum)):
         lab.same(f"{name}: one", [function(base, x), function(x, base)])
         lab.same(f"{name}: a subclass", [function(base, later), function(later, base)])
-        lab.same(f"{name}: after one that declines", [function(declines, base), function(base, declines)])
+        lab.same(
+            f"{name}: an override next to an override that declines",
+            [function(declines, base), function(base, declines)],
+        )
         lab.raises(
             f"{name}: all decline",
             lambda f=function: f(declines, x),  # type: ignore[misc]
@@ -117,7 +120,7 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
-    with lab.parity("No page says that an override of the reflected power is asked"):
+    with lab.parity("No page says that an override of the reflected power is called"):
         lab.same("the power from the right", x.as_subclass(Nothing) ** x.as_subclass(Powers))
     resolved = torch.overrides.resolve_name(torch.Tensor.add)
     lab.same("a name", resolved)
@@ -162,8 +165,8 @@ def overrides_in_lists_and_indices(lab: Lab) -> None:
     x[0, Notes()] = 1
     x[0] = Notes()
     lab.same("items that are set", called_functions)
-    lab.same("the tensor is as before", x + 0)
-    lab.holds("none was set", torch.equal(x, before))
+    lab.same("the tensor after assignments that an override intercepted", x + 0)
+    lab.holds("the intercepted assignments write nothing", torch.equal(x, before))
     lab.same("a dtype", x.view(answering))
 
     class Index(torch.Tensor):
@@ -177,7 +180,7 @@ def overrides_in_lists_and_indices(lab: Lab) -> None:
     lab.same("a subclass as an index", [x[index], x[5, index]])
     x[index] = 1
     x[5, index] = 1
-    lab.same("and in items that are set", [called_functions, x + 0])
+    lab.same("assignments with a subclass as index", [called_functions, x + 0])
 
 
 @behaviour("subclass", must_detect=("value", "error"))
@@ -206,10 +209,17 @@ def subclasses_keep_their_class(lab: Lab) -> None:
         lab.same(name, [type(result).__name__, result.as_subclass(torch.Tensor)])
     lab.same("iterated", [type(item).__name__ for item in kept_class])
     largest = torch.max(kept_class, dim=0)
-    lab.holds("a named tuple is of its own class", type(largest) is type(torch.max(x, dim=0)))
+    lab.holds(
+        "a named tuple has the class that it has for tensors", type(largest) is type(torch.max(x, dim=0))
+    )
     lab.same("its values", [type(largest.values).__name__, largest.values.as_subclass(torch.Tensor)])
     lab.raises("unrelated ones", lambda: kept_class + unrelated_class, TypeError, type_is_documented=True)
-    lab.raises("the other way", lambda: unrelated_class + kept_class, TypeError, type_is_documented=True)
+    lab.raises(
+        "unrelated subclasses in the other order",
+        lambda: unrelated_class + kept_class,
+        TypeError,
+        type_is_documented=True,
+    )
     kept_class.label = "e"  # type: ignore[attr-defined]
     loaded = pickle.loads(pickle.dumps(kept_class))
     with lab.consistent("The loaded tensor must agree with the original in class, attribute and values"):
@@ -224,27 +234,27 @@ def subclasses_keep_their_class(lab: Lab) -> None:
             return function(*doubled_arguments, **(kwargs or {}))
 
     doubled, second_doubled = x.as_subclass(Doubled), x.as_subclass(Doubled)
-    lab.same("an override with other values", doubled + 1)
+    lab.same("result of an override that changes arguments", doubled + 1)
     lab.same(
-        "hashes are those of objects",
+        "a subclass is hashed by its identity",
         len({id(doubled), id(second_doubled)}) == len({doubled, second_doubled}),
     )
     with torch._C.DisableTorchFunctionSubclass():
-        with lab.parity("The attribute or function is private and on no page"):
+        with lab.parity("The attribute or function is private and undocumented"):
             lab.same("turned off", type(kept_class + 1).__name__)
         guard = torch._C._EnableTorchFunction()
-        with lab.parity("The attribute or function is private and on no page"):
+        with lab.parity("The attribute or function is private and undocumented"):
             lab.same("turned on inside", type(kept_class + 1).__name__)
         del guard
     view = Kept(x)
     with lab.parity("No page says that a subclass made of a tensor shares its memory"):
-        lab.shares("a tensor and one made of it", view, x)
-    with lab.parity("The attribute or function is private and on no page"):
-        lab.holds("it is a view of it", view._is_view() and view._base is x)
+        lab.shares("a tensor and a subclass made from it", view, x)
+    with lab.parity("The attribute or function is private and undocumented"):
+        lab.holds("the subclass is a view of the tensor", view._is_view() and view._base is x)
     with (
         torch._C.DisableTorchFunction(),
         torch.overrides._enable_torch_function(),
-        lab.parity("The attribute or function is private and on no page"),
+        lab.parity("The attribute or function is private and undocumented"),
     ):
         lab.same("turned on again", type(kept_class + 1).__name__)
 
@@ -309,9 +319,9 @@ def function_modes_nest(lab: Lab) -> None:
         item = x[lab.put(0)]
         torch.distributions.Bernoulli(0.3)
     lab.same("an item", item)
-    lab.holds("items are seen", "one __getitem__" in calls)
+    lab.holds("a mode intercepts indexing", "one __getitem__" in calls)
     with lab.parity("No page says which calls a distribution makes"):
-        lab.holds("a distribution is seen", len(calls) > 1)
+        lab.holds("a mode intercepts calls of a distribution", len(calls) > 1)
 
     for moment, mode_object in (("made before", Breaks()), ("made there", None)):
 
@@ -321,7 +331,7 @@ def function_modes_nest(lab: Lab) -> None:
 
         lab.raises(f"an error, {moment}", create_under_failing_mode, LookupError)
     with Refuses():
-        lab.same("one that declines, before a class", torch.mean(Answers()))  # type: ignore[call-overload]
+        lab.same("a mode that declines, before a class with an override", torch.mean(Answers()))  # type: ignore[call-overload]
 
     def negate_under_declining_mode() -> Any:
         with Refuses():
@@ -360,7 +370,7 @@ def function_modes_nest(lab: Lab) -> None:
         inside = list(calls)
         with torch._C.DisableTorchFunction():
             torch.neg(x)
-    with lab.parity("The attribute or function is private and on no page"):
+    with lab.parity("The attribute or function is private and undocumented"):
         lab.same("without subclasses", [inside, type(result).__name__])
         lab.same("without any", calls == inside)
     counts = [0]
@@ -375,7 +385,9 @@ def function_modes_nest(lab: Lab) -> None:
     with Plain():
         result = torch.neg(x.as_subclass(Kept))
     with lab.parity("No page fixes the number of calls"):
-        lab.same("one that declines a class that changes nothing", [counts, type(result).__name__])
+        lab.same(
+            "mode calls and result class for a subclass without overrides", [counts, type(result).__name__]
+        )
     with Names("a"), Names("b") as reused_mode:
         pass
     with reused_mode:
@@ -433,7 +445,7 @@ def holders_of_tensors_pass(lab: Lab) -> None:
     x, y = lab.floats(3), lab.floats(1)
     for kind, second_argument in (("held", Held(y)), ("plain", y)):
         first, second = broadcast_all(Held(x), second_argument)  # type: ignore[arg-type]
-        with lab.parity("The function broadcast_all is on no page"):
+        with lab.parity("The function broadcast_all is undocumented"):
             lab.same(f"broadcast, {kind}", [first.inner, second.inner])
     model = lab.to(torch.nn.RNN(4, 2))
     with torch.no_grad():

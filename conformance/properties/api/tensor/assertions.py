@@ -18,7 +18,7 @@ from conformance.behaviours.lab import Lab
     must_detect=("value", "error"),
     page="torch.html",
     basis="parity",
-    ground="The function torch._assert_async is private and on no page",
+    ground="The function torch._assert_async is private and undocumented",
 )
 def asserted_values(lab: Lab) -> None:
     """``_assert_async`` of a tensor with one element raises an error with the given message if the element is
@@ -46,7 +46,7 @@ def asserted_values(lab: Lab) -> None:
             failing_call = partial(asserts, false, *message)
             lab.raises(f"zero, {layout}", failing_call, RuntimeError, match=message[0] if message else None)
         lab.same(f"its argument, {layout}", true)
-        lab.same(f"the argument that was refused, {layout}", false)
+        lab.same(f"the argument of the failed assertion, {layout}", false)
     lab.same("beside", [one_among_zeros, zero_among_ones])
     lab.raises("two elements", lambda: asserts(ones[:2]), RuntimeError)
     lab.raises("no element", lambda: asserts(ones[:0]), RuntimeError)

@@ -44,10 +44,14 @@ def tensor_facts(lab: Lab) -> None:
             f"the kinds of {shape}", [tensor.is_floating_point(), tensor.is_complex(), tensor.is_signed()]
         )
         lab.same(
-            f"what {shape} is not", [tensor.is_sparse, tensor.is_quantized, tensor.is_meta, tensor.is_nested]
+            f"flags of a plain tensor, {shape}",
+            [tensor.is_sparse, tensor.is_quantized, tensor.is_meta, tensor.is_nested],
         )
         lab.holds(f"{shape} is on the device", tensor.device.type == lab.device.type)
-        lab.holds("get_device agrees", lab.device.type == "cpu" or tensor.get_device() == tensor.device.index)
+        lab.holds(
+            "get_device returns the index of the device",
+            lab.device.type == "cpu" or tensor.get_device() == tensor.device.index,
+        )
     grown = torch.cat((lab.integers(2, 3), lab.integers(1, 3)))
     lab.same("after an operator", [grown.shape, grown.dtype, grown.numel(), grown.nbytes])
     part = lab.integers(4, 6)[1:3, ::2]
@@ -92,10 +96,10 @@ def python_numbers(lab: Lab) -> None:
     lab.raises("item of two", lambda: rows[0].item(), RuntimeError, match="cannot be converted to Scalar")
     lab.raises("item of none", lambda: rows[:0].item(), RuntimeError, match="cannot be converted to Scalar")
     with lab.parity(
-        "No page says that bool of several elements is refused; is_nonzero documents it for itself"
+        "No page says that bool of several elements is refused; only is_nonzero documents an error"
     ):
         lab.raises("bool of two", lambda: bool(rows[0]), RuntimeError, match="ambiguous")
-    with lab.parity("No page says that bool of no elements is refused; is_nonzero documents it for itself"):
+    with lab.parity("No page says that bool of no elements is refused; only is_nonzero documents an error"):
         lab.raises("bool of none", lambda: bool(rows[:0]), RuntimeError, match="ambiguous")
     with lab.parity("No page says that float of several elements is refused"):
         lab.raises("float of two", lambda: float(rows[0]), RuntimeError, ValueError)
@@ -118,7 +122,10 @@ def python_numbers(lab: Lab) -> None:
     else:
         with lab.parity("No page says that a floating tensor is refused as an index"):
             lab.raises(
-                "a float as an index", lambda: operator.index(number), TypeError, match="only integer tensors"
+                "a float tensor as a Python index",
+                lambda: operator.index(number),
+                TypeError,
+                match="only integer tensors",
             )
 
 
@@ -128,7 +135,7 @@ def python_numbers(lab: Lab) -> None:
     must_detect=("value", "warning"),
     capabilities=("autograd",),
     page="generated/torch.Tensor.item.html",
-    ground="The pages of item and tolist demand no detach; float is not on a page",
+    ground="The pages of item and tolist demand no detach; no page describes float",
 )
 def numbers_and_gradients(lab: Lab) -> None:
     """A tensor that requires grad can be converted to a Python number. ``item`` does not warn, and ``float``
@@ -192,7 +199,7 @@ def whole_equality(lab: Lab) -> None:
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         undefined = torch.full((2,), float("nan"), dtype=lab.dtype, device=lab.device)
         lab.expect("NaN", torch.equal(undefined, undefined.clone()), False)
-    with lab.parity("is_same_size is on no page"):
+    with lab.parity("is_same_size is undocumented"):
         lab.expect("sizes", [a.is_same_size(copied), a.is_same_size(a.t())], [True, False])
     elementwise = (a == copied).sum()
     lab.expect("all but one", elementwise, 11)
@@ -226,7 +233,9 @@ def type_words(lab: Lab) -> None:
     lab.same("type(word)", base.type(torch.int32).dtype)
     lab.holds("the same type is the tensor itself", base.type(base.dtype) is base)
     lab.holds("float of float is the tensor itself", base.float() is base)
-    lab.holds("isinstance", isinstance(base, torch.Tensor) and torch.is_tensor(base))
+    lab.holds(
+        "the tensor is an instance of torch.Tensor", isinstance(base, torch.Tensor) and torch.is_tensor(base)
+    )
     lab.holds("type names the dtype", base.type().endswith("FloatTensor"))
     lab.same("type_as", base.double().type_as(base))
     with lab.parity("No page says that an unknown name is refused"):
@@ -258,7 +267,7 @@ def complex_parts(lab: Lab) -> None:
     lab.shares("a tensor and its imaginary part", base, base.imag)
     base.real = 3
     base.imag = lab.integers(2, 3, dtype=base.imag.dtype)
-    with lab.consistent("what is assigned to a part must agree with what is read from it"):
+    with lab.consistent("the values assigned to a part must agree with the values read from this part"):
         lab.same("after both were set", base)
     base.imag[0] = 0
     lab.same("after a row was", base)
@@ -269,7 +278,7 @@ def complex_parts(lab: Lab) -> None:
     real_tensor = lab.floats(2, dtype=torch.float32)
     lab.raises("imag of a real tensor", lambda: real_tensor.imag, match="imag is not implemented")
     lab.holds(
-        "real of a real tensor is itself",
+        "real of a real tensor equals the tensor",
         real_tensor.real is real_tensor or torch.equal(real_tensor.real, real_tensor),
     )
 
@@ -281,8 +290,8 @@ def where_of_numbers(lab: Lab) -> None:
     """
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
-    lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
-    lab.expect("a number for the chosen", torch.where(condition, 5.5, x), [[5.5, 2.0], [3.0, 5.5]])
+    lab.expect("a number for a false condition", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
+    lab.expect("a number for a true condition", torch.where(condition, 5.5, x), [[5.5, 2.0], [3.0, 5.5]])
     with lab.parity("No page says which dtype torch.where returns for two integers"):
         lab.same("two numbers", torch.where(condition, 1, 0))
     lab.same("two floats", torch.where(condition, 1.0, -1.0))
@@ -298,7 +307,7 @@ def where_of_numbers(lab: Lab) -> None:
     lab.same("special values", torch.where(condition, float("inf"), float("nan")))
     if lab.target.capable("data_dependent_shapes"):
         lab.same("places", list(torch.where(condition)))
-    with lab.parity("The page describes a BoolTensor, but does not say that others are refused"):
+    with lab.parity("The page describes a BoolTensor, but does not say that other dtypes are refused"):
         lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
 
 
@@ -319,7 +328,7 @@ def plain_subclasses(lab: Lab) -> None:
     base = lab.integers(2, 3)
     marked = base.as_subclass(Marked)
     lab.shares("a tensor and its subclass", base, marked)
-    lab.holds("it is of the class", type(marked) is Marked)
+    lab.holds("as_subclass returns the class", type(marked) is Marked)
     for name, result in {
         "sum": marked + 1,
         "other": 1 + marked,
@@ -329,17 +338,20 @@ def plain_subclasses(lab: Lab) -> None:
         "cast": marked.double(),
         "copy": marked.to(lab.device, copy=True),
     }.items():
-        lab.holds(f"{name} is of the class", type(result) is Marked)
+        lab.holds(f"{name} has the subclass", type(result) is Marked)
         lab.same(name, result.as_subclass(torch.Tensor))
-    lab.holds("back", type(marked.as_subclass(torch.Tensor)) is torch.Tensor)
+    lab.holds(
+        "as_subclass(torch.Tensor) returns a plain tensor",
+        type(marked.as_subclass(torch.Tensor)) is torch.Tensor,
+    )
     leaf = lab.floats(3, requires_grad=True)
     (leaf.as_subclass(Marked) * 2).sum().backward()
     lab.same("gradients", leaf.grad)
-    lab.holds("a tensor made as one", type(Marked([1.0, 2.0])) is Marked)
+    lab.holds("the subclass can be constructed", type(Marked([1.0, 2.0])) is Marked)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with lab.parity("No page fixes the text of repr"):
-            lab.holds("printed under its name", repr(marked).startswith("Marked("))
+            lab.holds("repr names the subclass", repr(marked).startswith("Marked("))
 
 
 @behaviour(
@@ -347,7 +359,7 @@ def plain_subclasses(lab: Lab) -> None:
     must_detect=("value",),
     page="notes/randomness.html",
     basis="consistency",
-    ground="with and without the call between, the same seed must give the same numbers",
+    ground="the same seed must give the same numbers with and without the call after seeding",
 )
 def random_state_after_pickling(lab: Lab) -> None:
     """Copies to the CPU, pickling, printing and deterministic operators draw no random numbers. After the
@@ -371,11 +383,13 @@ def random_state_after_pickling(lab: Lab) -> None:
         ),
     }
     for name, call in calls.items():
-        lab.holds(f"{name} draws nothing", torch.equal(undisturbed, draws_before_and_after(call)))
+        lab.holds(f"{name} draws no random numbers", torch.equal(undisturbed, draws_before_and_after(call)))
     torch.manual_seed(17)
     state = torch.get_rng_state()
     odd = torch.randn(1)
     torch.set_rng_state(state)
     with lab.documented():
-        lab.holds("a host state brings single normal numbers back", torch.equal(odd, torch.randn(1)))
-    lab.same("what was left", lab.integers(3) + 1)
+        lab.holds(
+            "a restored CPU state repeats the draw of one normal number", torch.equal(odd, torch.randn(1))
+        )
+    lab.same("a result after the draws", lab.integers(3) + 1)

@@ -25,10 +25,15 @@ def memory_format_conversions(lab: Lab) -> None:
         base = lab.integers(*shape)
         last = base.contiguous(memory_format=memory_format)
         lab.same("contiguous", last, strides=True)
-        lab.holds("it is of that format", last.is_contiguous(memory_format=memory_format))
-        lab.holds("it is not of the plain one", not last.is_contiguous())
-        lab.holds("asking again gives itself", last.contiguous(memory_format=memory_format) is last)
-        lab.holds("asking a contiguous tensor gives itself", base.contiguous() is base)
+        lab.holds(
+            "the result has the requested memory format", last.is_contiguous(memory_format=memory_format)
+        )
+        lab.holds("the result does not have the contiguous format", not last.is_contiguous())
+        lab.holds(
+            "contiguous returns a tensor that has the format",
+            last.contiguous(memory_format=memory_format) is last,
+        )
+        lab.holds("contiguous returns a contiguous tensor itself", base.contiguous() is base)
         lab.same("to", base.to(memory_format=memory_format), strides=True)
         lab.same("to with a dtype", base.to(torch.float64, memory_format=memory_format), strides=True)
         lab.same("clone", base.clone(memory_format=memory_format), strides=True)
@@ -87,7 +92,9 @@ def operators_and_formats(lab: Lab) -> None:
                 lab.holds(f"{name} gives the same values", same)
             lab.close(name, result, roundings=4)
         inplace = last.clone().add_(1)
-        lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
+        lab.holds(
+            "in-place addition keeps the memory format", inplace.is_contiguous(memory_format=memory_format)
+        )
         order = (0, *range(2, last.dim()), 1)
         moved = last.permute(order)
         lab.same("permuted to contiguous", [moved.is_contiguous(), lab.strides(moved)])
@@ -114,14 +121,14 @@ def resizing(lab: Lab) -> None:
     base = lab.integers(2, 3)
     before = base.reshape(-1).clone()
     grown = base.resize_(4, 3)
-    lab.holds("resize_ gives itself", grown is base)
+    lab.holds("resize_ returns its tensor", grown is base)
     lab.same("after growing", [base.shape, lab.strides(base)])
     lab.same("the first elements", base.reshape(-1)[:6] + torch.zeros_like(before))
     base.zero_()
     lab.same("zeroed", base)
     base.resize_(2, 2)
     lab.same("after shrinking", base)
-    lab.holds("the memory stays", base.untyped_storage().nbytes() == 12 * base.element_size())
+    lab.holds("shrinking keeps the storage size", base.untyped_storage().nbytes() == 12 * base.element_size())
     base.resize_(0)
     lab.same("to nothing", base)
     base.resize_((3,)).fill_(1)
@@ -137,7 +144,7 @@ def resizing(lab: Lab) -> None:
     lab.same("a large one", large.resize_(90, 100))
     if lab.dtype == torch.bool:
         with lab.parity("No page says which byte stores True"):
-            lab.same("the bytes of its elements", large.view(torch.uint8))
+            lab.same("bytes of the enlarged tensor's elements", large.view(torch.uint8))
     part = lab.integers(10)[4:6]
     part.resize_(3)
     with lab.parity("No page says that the storage offset is kept"):
@@ -155,7 +162,7 @@ def resizing(lab: Lab) -> None:
     must_detect=("error",),
     page="generated/torch.Tensor.expand.html",
     basis="parity",
-    ground="pages warn that such writes may be incorrect or undefined; none says that they are refused",
+    ground="pages warn that writes to overlapping memory may be wrong; no page says that they are refused",
 )
 def overlap_refused(lab: Lab) -> None:
     """A write raises a RuntimeError if elements of the written tensor share memory, or if the written memory
@@ -205,7 +212,7 @@ def overlap_refused(lab: Lab) -> None:
         "addcmul into a shift": lambda: torch.addcmul(line[:4], line[4:], line[4:], out=line[1:5]),
     }
     for name, call in shifted.items():
-        lab.raises(f"{name} from where it writes", call, match=message_pattern)
+        lab.raises(f"{name} with partly overlapping memory", call, match=message_pattern)
 
 
 @behaviour(
@@ -223,8 +230,11 @@ def set_to_other_memory(lab: Lab) -> None:
     alias = torch.empty(0, device=lab.device)
     alias.set_(base)  # type: ignore[call-overload]
     lab.same("the same", alias, strides=True)
-    lab.holds("is_set_to knows", alias.is_set_to(base) and not alias.is_set_to(base.view(3, 4)))
-    lab.holds("it knows parts apart", not base[1:].is_set_to(base[:-1]))
+    lab.holds(
+        "is_set_to compares memory, sizes and strides",
+        alias.is_set_to(base) and not alias.is_set_to(base.view(3, 4)),
+    )
+    lab.holds("is_set_to distinguishes parts of a tensor", not base[1:].is_set_to(base[:-1]))
     alias.set_(base.untyped_storage(), 2, (2, 3), (4, 1))
     lab.expect("a part", alias, [[2, 3, 4], [6, 7, 8]])
     alias.set_(base.untyped_storage(), 1, (3,))  # type: ignore[call-overload]
@@ -248,7 +258,7 @@ def set_to_other_memory(lab: Lab) -> None:
         )
     with lab.parity("No page says that different numbers of sizes and strides are refused"):
         lab.raises(
-            "sizes without as many strides",
+            "different numbers of sizes and strides",
             lambda: torch.empty(0, device=lab.device).set_(storage, 0, (2,), (1, 1)),
         )
 
@@ -260,7 +270,7 @@ def set_to_other_memory(lab: Lab) -> None:
     capabilities=("storage",),
     page="generated/torch.Tensor.data_ptr.html",
     basis="consistency",
-    ground="addresses must agree with storage offsets and strides, and stay during writes in place",
+    ground="addresses must agree with storage offsets and strides, and must not change in in-place writes",
 )
 def addresses_of_parts(lab: Lab) -> None:
     """``data_ptr`` of a view is the base's ``data_ptr`` plus the offset in bytes. It is 0 for an empty
@@ -268,19 +278,25 @@ def addresses_of_parts(lab: Lab) -> None:
     """
     base = lab.integers(4, 5)
     item = base.element_size()
-    lab.holds("a row is further by its elements", base[2].data_ptr() - base.data_ptr() == 10 * item)
-    lab.holds("a column by its place", base[:, 3].data_ptr() - base.data_ptr() == 3 * item)
+    lab.holds(
+        "the address of row 2 is the base address plus two rows",
+        base[2].data_ptr() - base.data_ptr() == 10 * item,
+    )
+    lab.holds(
+        "the address of column 3 is the base address plus three elements",
+        base[:, 3].data_ptr() - base.data_ptr() == 3 * item,
+    )
     with lab.parity("The page of storages says that the two addresses need not match"):
         lab.holds(
             "the storage begins at the tensor's address", base.untyped_storage().data_ptr() == base.data_ptr()
         )
     before = base.data_ptr()
     base.add_(1).mul_(2).zero_()
-    lab.holds("work in place stays", base.data_ptr() == before)
-    lab.same("what it left", base)
-    lab.holds("a detached tensor is in place", base.detach().data_ptr() == before)
+    lab.holds("in-place operations keep the address", base.data_ptr() == before)
+    lab.same("values after in-place operations", base)
+    lab.holds("a detached tensor has the same address", base.detach().data_ptr() == before)
     with lab.parity("No page gives the address of a tensor without elements"):
         lab.expect("of nothing", torch.empty(0, device=lab.device).data_ptr(), 0)
-        lab.expect("of a part of nothing", base[4:].data_ptr(), 0)
-        lab.expect("of a view of nothing", base[:, 5:].view(-1).data_ptr(), 0)
+        lab.expect("address of an empty slice", base[4:].data_ptr(), 0)
+        lab.expect("address of a view of an empty slice", base[:, 5:].view(-1).data_ptr(), 0)
         lab.expect("of nothing with memory", base.new_empty(4).resize_(0).data_ptr(), 0)

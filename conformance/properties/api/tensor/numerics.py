@@ -33,7 +33,7 @@ def numerical_gradients(lab: Lab) -> None:
         roundings=64,
         dtype=torch.float32,
     )
-    lab.close("by squares at the ends", list(torch.gradient(base.double(), edge_order=2)), roundings=64)
+    lab.close("gradient with edge_order=2", list(torch.gradient(base.double(), edge_order=2)), roundings=64)
     lab.same("two dimensions", list(torch.gradient(base, dim=(1, 0))))
     lab.same("dtypes", [part.dtype for part in torch.gradient(base.float(), spacing=2)])
     lab.raises("too many spacings", lambda: torch.gradient(base, spacing=[1.0, 2.0, 3.0]), match="spacing")
@@ -47,7 +47,7 @@ def numerical_gradients(lab: Lab) -> None:
         lab.raises("a dimension twice", lambda: torch.gradient(base, dim=(0, 0)), match="(?i)multiple times")
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises("a dimension too far", lambda: torch.gradient(base, dim=3), IndexError)
-    with lab.parity("The page lists 1 and 2, but does not say that others are refused"):
+    with lab.parity("The page lists 1 and 2, but does not say that other orders are refused"):
         lab.raises("another order", lambda: torch.gradient(base, edge_order=3), match="edge_order")
 
 
@@ -64,7 +64,7 @@ def upsampling_of_integers(lab: Lab) -> None:
     )
     small = plane.to(torch.uint8)
     lab.same("bytes", F.interpolate(small, scale_factor=2, mode="nearest"))
-    # At these sizes the center of no new element lies on the border of two elements.
+    # At these sizes, no new element has its center on the border of two elements.
     lab.same("exactly", F.interpolate(plane, size=(5, 12), mode="nearest-exact"))
     with lab.parity("No page says that a call without size and scale is refused"):
         lab.raises("no size", lambda: F.interpolate(plane), ValueError, match="size or scale_factor")
@@ -75,24 +75,24 @@ def upsampling_of_integers(lab: Lab) -> None:
         match="only one of size or scale_factor",
     )
     lab.raises(
-        "a mode for planes of a line",
+        "mode bilinear for a one-dimensional signal",
         lambda: F.interpolate(plane[0], scale_factor=2, mode="bilinear"),
         NotImplementedError,
     )
     grid = torch.zeros(1, 2, 2, 2, device=lab.device)
-    with lab.parity("The page gives the shape of grids, but does not say that others are refused"):
+    with lab.parity("The page gives the shape of grids, but does not say that other shapes are refused"):
         lab.raises(
-            "a grid of three numbers",
+            "a grid with three coordinates for a plane",
             lambda: F.grid_sample(plane, torch.zeros(1, 2, 2, 3, device=lab.device), align_corners=False),
             match="(?i)grid",
         )
         lab.raises(
-            "a grid for another batch",
+            "a grid of another batch size",
             lambda: F.grid_sample(plane, grid.expand(2, 2, 2, 2), align_corners=False),
             match="(?i)batch",
         )
         lab.raises(
-            "a grid of a line",
+            "a grid with too few dimensions",
             lambda: F.grid_sample(plane, grid[0], align_corners=False),
             match="(?i)dim|4D|5D|batch",
         )
@@ -233,13 +233,13 @@ def distances_of_nothing(lab: Lab) -> None:
         first_points, second_points = lab.integers(30, 4), lab.integers(40, 4)
         expected = (first_points[:, None] - second_points[None]).pow(2).sum(-1).sqrt()
         lab.holds(
-            f"by {mode}",
+            f"cdist is correct with {mode}",
             torch.allclose(torch.cdist(first_points, second_points, compute_mode=mode), expected, atol=2e-3),
         )
     leaf: Any = lab.integers(3, 2).requires_grad_()
     torch.cdist(leaf, leaf.detach().clone(), p=0.5).sum().backward()
     with lab.parity("at equal points the distance has no gradient, and no page gives one"):
-        lab.holds("gradients below p=1 are numbers", not bool(leaf.grad.isnan().any()))
+        lab.holds("gradients of cdist with p=0.5 are not NaN", not bool(leaf.grad.isnan().any()))
     equal = lab.integers(3, 2).requires_grad_()
     torch.cdist(equal, equal.detach().clone(), p=2.0).diagonal().sum().backward()
     with lab.parity("at equal points the distance has no gradient, and no page gives one"):

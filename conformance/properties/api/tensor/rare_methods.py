@@ -35,19 +35,28 @@ def sizes_strides_and_memory(lab: Lab) -> None:
     lab.same("sizes", [x.size(), sizes.size(None), x.size(1), sizes.size(dim=-1), sizes.size(dim=None)])
     with lab.parity("The page of stride does not mention None"):
         lab.same("strides", [x.stride(), sizes.stride(None), x.stride(1), sizes.stride(dim=-1)])
-        lab.holds("None is all of them", sizes.size(None) == x.shape and sizes.stride(None) == x.stride())
+        lab.holds(
+            "None selects all sizes and all strides",
+            sizes.size(None) == x.shape and sizes.stride(None) == x.stride(),
+        )
     empty, ten, hundred = (
         sys.getsizeof(torch.empty(n, device=lab.device).untyped_storage()) for n in (0, 10, 100)
     )
     with lab.parity("No page says what sys.getsizeof of a storage returns"):
-        lab.holds("a storage grows by its elements", (hundred - empty) // (ten - empty) == 10)
-        lab.holds("and by nothing else", (hundred - empty) % (ten - empty) == 0)
+        lab.holds(
+            "sys.getsizeof grows ten times as much for 100 elements as for 10",
+            (hundred - empty) // (ten - empty) == 10,
+        )
+        lab.holds(
+            "sys.getsizeof grows by a multiple of the growth for 10 elements",
+            (hundred - empty) % (ten - empty) == 0,
+        )
     untyped: Any = torch
     for kind, dtype, number in ((float, torch.float64, 1.5), (int, torch.int64, 2), (bool, torch.bool, True)):
         tensor = untyped.full((1, 2), number, dtype=kind, device=lab.device)
         with lab.parity("No page says that a Python type can be a dtype"):
             lab.same(f"{kind.__name__}", tensor * 1)
-            lab.holds(f"{kind.__name__} is {dtype}", tensor.dtype == dtype)
+            lab.holds(f"{kind.__name__} as dtype means {dtype}", tensor.dtype == dtype)
 
 
 @behaviour("tensor", must_detect=("value", "error"), page="generated/torch.utils.swap_tensors.html")
@@ -69,7 +78,9 @@ def tensors_that_cannot_be_swapped(lab: Lab) -> None:
 
     slotted: Any = first.as_subclass(Slotted)
     lab.raises(
-        "a slot that the other has not", lambda: torch.utils.swap_tensors(slotted, second), match="slot"
+        "a slot that the other tensor's class does not have",
+        lambda: torch.utils.swap_tensors(slotted, second),
+        match="slot",
     )
 
 
@@ -94,10 +105,11 @@ def copies_of_splits_into_lists(lab: Lab) -> None:
         ops.split_with_sizes_copy(x, sizes, dim, out=outs)
         lab.same(f"along {dim}", outs)
         lab.holds(
-            f"along {dim}: as the views", all(torch.equal(o, v) for o, v in zip(outs, views, strict=True))
+            f"along {dim}: the parts equal the parts of torch.split",
+            all(torch.equal(o, v) for o, v in zip(outs, views, strict=True)),
         )
         few = partial(ops.split_with_sizes_copy, x, sizes, dim, out=outs[:2])
-        with lab.parity("No page says that a list of another length is refused"):
+        with lab.parity("No page says that a list of a wrong length is refused"):
             lab.raises(f"too few along {dim}", few)
     with lab.parity("No page says that sizes with another sum are refused"):
         lab.raises(
@@ -123,15 +135,15 @@ def masks_beside_numbers(lab: Lab) -> None:
     index_tensor = lab.put([[2]])
     index: Any = x
     lab.same("False and True", index[False, True, ...])
-    lab.holds("they leave nothing", index[False, True, ...].shape == (0, 2, 3, 4))
+    lab.holds("an index of False and True selects nothing", index[False, True, ...].shape == (0, 2, 3, 4))
     chosen = index[True, [0, 1], True, True, [1], [[2]]]
     lab.same("among lists", chosen)
-    lab.holds("True adds nothing among lists", torch.equal(chosen, index[[0, 1], [1], [[2]]]))
+    lab.holds("True adds no dimension next to lists", torch.equal(chosen, index[[0, 1], [1], [[2]]]))
     by_tensors = index[True, ids, True, True, [1], index_tensor]
     lab.same("among tensors", by_tensors)
-    lab.holds("True adds nothing among tensors", torch.equal(by_tensors, chosen))
-    lab.raises("False among more than one", lambda: index[False, [0, 1], ...], IndexError)
-    lab.raises("False among tensors", lambda: index[False, ids, ...], IndexError)
+    lab.holds("True adds no dimension next to tensors", torch.equal(by_tensors, chosen))
+    lab.raises("False next to a list of two indices", lambda: index[False, [0, 1], ...], IndexError)
+    lab.raises("False next to a tensor of indices", lambda: index[False, ids, ...], IndexError)
     base = lab.integers(4, 5)
     target = base.mT
     mask = lab.put([[True, False, True, True]] * 5)
@@ -141,16 +153,19 @@ def masks_beside_numbers(lab: Lab) -> None:
     with lab.documented():
         lab.same("masked_scatter_ with gaps", base * 1)
     with lab.consistent("The write into a transposed tensor must agree with the write into a copy"):
-        lab.holds("it is that of a whole tensor", torch.equal(target, expected))
+        lab.holds(
+            "masked_scatter_ into a transposed tensor equals the write into a copy",
+            torch.equal(target, expected),
+        )
     if lab.dtype is not torch.bool:
         marked, sums = lab.put([0, 1, 0, 1, 1], dtype=torch.uint8), lab.integers(5)
         before = sums.clone()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # uint8 masks are deprecated
             sums.index_put_((marked,), sums[marked], accumulate=True)
-        lab.same("a mask of bytes adds up", sums)
+        lab.same("index_put_ with a uint8 mask and accumulate", sums)
         expected = torch.where(marked.bool(), before * 2, before)
-        lab.holds("once in each place", torch.equal(sums, expected))
+        lab.holds("a uint8 mask adds once per element", torch.equal(sums, expected))
 
 
 @behaviour(
@@ -192,7 +207,10 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
     """
     huge = torch.empty(2 * 10**8, 3, 2 * 10**8, device="meta")
     lab.same("one dimension", F.interpolate(huge, scale_factor=2).shape)
-    lab.holds("it is twice as long", F.interpolate(huge, scale_factor=2).shape == (2 * 10**8, 3, 4 * 10**8))
+    lab.holds(
+        "interpolation doubles the last dimension",
+        F.interpolate(huge, scale_factor=2).shape == (2 * 10**8, 3, 4 * 10**8),
+    )
     square = torch.empty(2 * 10**8, 3, 16, 16, device="meta")
     lab.same("two dimensions", F.interpolate(square, scale_factor=2).shape)
     nearest: dict[str, Any] = {
@@ -201,14 +219,14 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
     }
     for name, call in nearest.items():
         out = torch.empty(0, device="meta")
-        with lab.parity("The functions of torch._C._nn are private and on no page"):
+        with lab.parity("The functions of torch._C._nn are private and undocumented"):
             call(out)
             lab.same(f"out= of {name}", out.shape)
         wrong = {"dtype": torch.empty(0, device="meta", dtype=torch.float16), "device": lab.integers(0)}
         for mismatch, wrong_out in wrong.items():
-            with lab.parity("The functions of torch._C._nn are private and on no page"):
+            with lab.parity("The functions of torch._C._nn are private and undocumented"):
                 lab.raises(
-                    f"out= of another {mismatch}, {name}",
+                    f"out= of a wrong {mismatch}, {name}",
                     partial(call, wrong_out),
                     match="Expected out tensor|cross-device",
                 )
@@ -217,10 +235,10 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
     lab.same("shape on meta", on_meta.shape)
     with lab.parity("No page gives the strides of the result of conj_physical"):
         lab.same("strides on meta", on_meta.stride())
-        lab.holds("they are the real ones", on_device.stride() == on_meta.stride())
+        lab.holds("strides on meta are the strides on the device", on_device.stride() == on_meta.stride())
     number = torch.empty((), device="meta")
     with lab.parity("No page fixes the text of repr"):
-        lab.holds("a number on meta prints", f"{number}" == repr(number))
+        lab.holds("a dimensionless meta tensor can be printed", f"{number}" == repr(number))
     none = lab.put(torch.from_numpy(numpy.empty((0, 4))))
     none[:, 1::2] *= 1
     lab.same("written without elements", none.shape)
@@ -244,13 +262,16 @@ def numbers_between_integers(lab: Lab) -> None:
     lab.expect("converted", lab.put(numbers, dtype=torch.float32).to(lab.dtype), truncated)
     numbers_tensor = lab.put([1.0, 2.0, 3.0], dtype=torch.float32)
     lab.same(
-        "an item of a slice",
+        "int and float of a slice with one element",
         [int(numbers_tensor[2:]), float(numbers_tensor[1:2]), int(numbers_tensor[1:2] * 2)],
     )
     if lab.dtype == torch.int64:
         start, end, steps = torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max & ~0xFFF, 15
         line = torch.linspace(start, end, steps, dtype=torch.int64, device=lab.device)
-        lab.holds("linspace grows by more than its share", int(line[1] - line[0]) > (end - start) / steps)
+        lab.holds(
+            "the first step of linspace exceeds the range divided by the number of points",
+            int(line[1] - line[0]) > (end - start) / steps,
+        )
 
 
 @behaviour(
@@ -266,6 +287,8 @@ def sorts_that_may_be_stable(lab: Lab) -> None:
     x = lab.integers(10)
     sort: Any = x.sort
     lab.same("values", sort(stable=None).values)
-    lab.holds("sorted as without", torch.equal(sort(stable=None).values, x.sort().values))
+    lab.holds(
+        "stable=None sorts like a call without stable", torch.equal(sort(stable=None).values, x.sort().values)
+    )
     alike: Any = torch.ones(10, dtype=lab.dtype, device=lab.device)
-    lab.holds("of equal numbers", bool((alike.sort(stable=None).values == 1).all()))
+    lab.holds("stable=None keeps equal numbers", bool((alike.sort(stable=None).values == 1).all()))

@@ -31,7 +31,7 @@ def filled_diagonals(lab: Lab) -> None:
         ((3, 3, 3), False),
     ):
         base = torch.zeros(shape, dtype=lab.dtype, device=lab.device)
-        lab.holds(f"{shape} gives itself", base.fill_diagonal_(1, wrap=wrap) is base)
+        lab.holds(f"fill_diagonal_ returns its tensor, {shape}", base.fill_diagonal_(1, wrap=wrap) is base)
         lab.same(f"{shape}, wrap={wrap}", base)
     turned = torch.zeros(4, 3, dtype=lab.dtype, device=lab.device).t()
     lab.same("of a transposed one", turned.fill_diagonal_(1))
@@ -119,9 +119,9 @@ def copies_from_one_to_many(lab: Lab) -> None:
         "t_ of a cube", lambda: lab.integers(2, 2, 2).t_(), match="expects a tensor with <= 2 dimensions"
     )
     out = torch.zeros(2, 2, dtype=lab.dtype, device=lab.device)[:, :1]
-    lab.same("a dense result into a part", torch.add(source[0, :2].view(2, 1), 1, out=out))
+    lab.same("a sum into an out= with gaps", torch.add(source[0, :2].view(2, 1), 1, out=out))
     lab.same(
-        "into a part as well",
+        "a product into a transposed out=",
         [torch.mul(base, base, out=torch.zeros(4, 3, dtype=lab.dtype, device=lab.device).t()), base],
     )
 
@@ -138,11 +138,15 @@ def questionable_writes_warn(lab: Lab) -> None:
     of a complex number.
     """
     out = torch.ones(2, device=lab.device)
-    lab.warns("an out= that is resized", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized")
+    lab.warns(
+        "resizing an out= with elements", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized"
+    )
     with lab.documented():
-        lab.same("what it holds", out.shape)
+        lab.same("shape of the resized out=", out.shape)
     half = lab.warns(
-        "a complex number that is cut", lambda: lab.put([1 + 2j]).to(torch.float32), match="(?i)imaginary"
+        "casting a complex number to float32",
+        lambda: lab.put([1 + 2j]).to(torch.float32),
+        match="(?i)imaginary",
     )
     lab.expect("its real part", half, [1.0])
 
@@ -158,10 +162,13 @@ def swapped_tensors(lab: Lab) -> None:
     matrix_id, vector_id = id(matrix), id(vector)
     torch.utils.swap_tensors(matrix, vector)
     lab.same("swapped", [matrix, vector])
-    lab.holds("values have changed places", torch.equal(matrix, second) and torch.equal(vector, first))
-    lab.holds("objects have not", id(matrix) == matrix_id and id(vector) == vector_id)
+    lab.holds("swap_tensors exchanges the values", torch.equal(matrix, second) and torch.equal(vector, first))
+    lab.holds("swap_tensors keeps the Python objects", id(matrix) == matrix_id and id(vector) == vector_id)
     lab.expect("an attribute goes along", vector.note, "first")  # type: ignore[attr-defined]
     parameter, tensor = torch.nn.Parameter(lab.integers(3)), lab.integers(2)
     torch.utils.swap_tensors(parameter, tensor)
-    lab.holds("types go along", isinstance(tensor, torch.nn.Parameter) and type(parameter) is torch.Tensor)
-    lab.same("they work", [parameter + 1, tensor.detach() * 2])
+    lab.holds(
+        "swap_tensors exchanges the classes",
+        isinstance(tensor, torch.nn.Parameter) and type(parameter) is torch.Tensor,
+    )
+    lab.same("results of the swapped tensors", [parameter + 1, tensor.detach() * 2])

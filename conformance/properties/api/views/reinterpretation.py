@@ -39,9 +39,9 @@ def views_of_another_dtype(lab: Lab) -> None:
                 continue
             view = base.view(getattr(torch, name))
             lab.shares(f"{name} and the base", base, view)
-            lab.same(f"shape and strides as {name}", (list(view.shape), lab.strides(view)))
+            lab.same(f"shape and strides viewed as {name}", (list(view.shape), lab.strides(view)))
             lab.expect(f"length as {name}", view.shape[-1], base.shape[-1] * size // other_size)
-            lab.same(f"there and back by {name}", view.view(lab.dtype), strides=True)
+            lab.same(f"viewed as {name} and back", view.view(lab.dtype), strides=True)
     view = base[1].view(torch.uint8)
     lab.same("offset of the bytes of a row", view.storage_offset())
     with (
@@ -53,7 +53,9 @@ def views_of_another_dtype(lab: Lab) -> None:
     bytes_of = base.view(torch.uint8)
     bytes_of.zero_()
     lab.same("base after its bytes were zeroed", base)
-    lab.holds("a view of the same dtype is a view", base.view(lab.dtype).data_ptr() == base.data_ptr())
+    lab.holds(
+        "a view of the same dtype shares the memory", base.view(lab.dtype).data_ptr() == base.data_ptr()
+    )
 
 
 @behaviour("views", must_detect=("error", "message"), page="generated/torch.Tensor.view.html")
@@ -72,11 +74,19 @@ def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
             lambda: lab.integers(4, 5, dtype=torch.int16)[:, :4].view(torch.int32),
             match="(?i)divisible",
         )
-        lab.raises("a transposed matrix to smaller", lambda: base.t().view(torch.int8), match="(?i)stride")
+        lab.raises(
+            "a transposed matrix viewed as a smaller dtype",
+            lambda: base.t().view(torch.int8),
+            match="(?i)stride",
+        )
     scalar = lab.put(3, dtype=torch.int16)
     lab.raises("no dimensions to smaller", lambda: scalar.view(torch.int8), match="(?i)dim")
     lab.raises("no dimensions to larger", lambda: scalar.view(torch.int32), match="(?i)dim")
-    lab.expect("no dimensions to the same size", scalar.view(torch.float16).view(torch.int16), 3)
+    lab.expect(
+        "a dimensionless tensor viewed as a dtype of the same size",
+        scalar.view(torch.float16).view(torch.int16),
+        3,
+    )
 
 
 @behaviour(
@@ -96,12 +106,12 @@ def parts_of_complex_tensors(lab: Lab) -> None:
     lab.same("view_as_real", pairs, strides=True)
     lab.shares("view_as_real and its base", base, pairs)
     pairs[0, 1, 1] = 9
-    lab.same("base after a write to its pairs", base)
+    lab.same("base after a write to its view_as_real", base)
     back: Any = torch.view_as_complex(pairs)
     lab.same("view_as_complex", back, strides=True)
     lab.shares("view_as_complex and its base", pairs, back)
     back[2] = 1 - 1j
-    lab.same("pairs after a write to the complex view", pairs)
+    lab.same("view_as_real after a write to its view_as_complex", pairs)
     for name, part in {"real": base.real, "imag": base.imag}.items():
         lab.same(name, part, strides=True)
         lab.shares(f"{name} and its base", base, part)
@@ -117,7 +127,7 @@ def parts_of_complex_tensors(lab: Lab) -> None:
     must_detect=("value",),
     page="generated/torch.Tensor.imag.html",
     basis="consistency",
-    ground="what is assigned to a part must agree with what the tensor and its conjugate hold afterwards",
+    ground="the assigned part must agree with the values of the tensor and its conjugate afterwards",
 )
 def setting_parts_of_complex_tensors(lab: Lab) -> None:
     """Assignment to ``real`` or ``imag`` sets this part of a complex tensor. This also holds for a lazy
@@ -163,7 +173,7 @@ def lazy_conjugates(lab: Lab) -> None:
     lab.apart("resolve_conj and the base", base, resolved)
     lab.expect("bit after resolve_conj", resolved.is_conj(), False)
     lab.same("resolved", resolved)
-    lab.holds("resolve_conj of what has no bit is it", base.resolve_conj() is base)
+    lab.holds("resolve_conj without a conjugate bit returns the tensor", base.resolve_conj() is base)
     lab.apart("conj_physical and the base", base, base.conj_physical())
     lab.same("conj_physical", torch.conj_physical(base))
     lazy.add_(1 + 2j)

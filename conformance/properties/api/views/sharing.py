@@ -53,11 +53,11 @@ _PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
 }
 
 
-#: Functions that return views on the CPU, each with the ground on which another device need not do so.
+#: Functions that return views on the CPU and may copy on another device, each with the ground of parity.
 _NOT_PROMISED = {
-    "reshape": "The page of reshape advises not to depend on view or copy",
-    "reshape_as": "The page of reshape advises not to depend on view or copy",
-    "alias": "The operator aten.alias is on no page",
+    "reshape": "The page of reshape advises not to depend on whether the result is a view or a copy",
+    "reshape_as": "The page of reshape advises not to depend on whether the result is a view or a copy",
+    "alias": "The operator aten.alias is undocumented",
     "unsafe_split": "The page says that unsafe_split works like split, but not that its parts may be written",
 }
 
@@ -71,8 +71,8 @@ def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> 
     with contextlib.nullcontext() if ground is None else lab.parity(ground):
         lab.shares(f"{name} and its base", base, view)
         if name not in ("detach", "unsafe_split"):
-            with lab.parity("The attribute or function is private and on no page"):
-                lab.holds(f"{name} knows its base", view._is_view() and view._base is base)
+            with lab.parity("The attribute or function is private and undocumented"):
+                lab.holds(f"{name} has the base as _base", view._is_view() and view._base is base)
         with torch.no_grad():
             view.fill_(1)
         lab.same(f"base after {name}", base)
@@ -98,7 +98,7 @@ def views_in_parts(lab: Lab) -> None:
     for name, function in _PARTS.items():
         base = lab.integers(2, 3, 4, low=2, high=6)
         parts = function(base)
-        lab.holds(f"{name} gives a tuple", isinstance(parts, (tuple, list)))
+        lab.holds(f"{name} returns a tuple or list", isinstance(parts, (tuple, list)))
         lab.same(name, list(parts), strides=True)
         ground = _NOT_PROMISED.get(name)
         with contextlib.nullcontext() if ground is None else lab.parity(ground):
@@ -188,8 +188,8 @@ def in_place_view_functions(lab: Lab) -> None:
         lab.holds(f"{name} returns its input", result is view)
         lab.same(name, view, strides=True)
         lab.shares(f"the view after {name} and its base", base, view)
-        with lab.parity("The attribute or function is private and on no page"):
-            lab.holds(f"the view after {name} is one still", view._is_view() and view._base is base)
+        with lab.parity("The attribute or function is private and undocumented"):
+            lab.holds(f"the tensor is still a view after {name}", view._is_view() and view._base is base)
         view[0].fill_(9)
         lab.same(f"base after {name}", base)
 
@@ -228,13 +228,15 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
         lab.same(name, copy)
         copy.fill_(7)
     lab.same("base", base)
-    lab.holds("contiguous returns what is contiguous", base.contiguous() is base)
-    with lab.parity("The page of reshape advises not to depend on view or copy"):
+    lab.holds("contiguous returns a contiguous tensor itself", base.contiguous() is base)
+    with lab.parity("The page of reshape advises not to depend on whether the result is a view or a copy"):
         lab.holds(
-            "detach of a reshape to the same shape is not a copy",
+            "reshape to the same shape uses the same memory",
             base.reshape(3, 4).data_ptr() == base.data_ptr(),
         )
-    lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
+    lab.holds(
+        "flatten of one dimension uses the tensor's memory", base[0].flatten().data_ptr() == base.data_ptr()
+    )
 
 
 @behaviour(
@@ -258,8 +260,8 @@ def writes_through_indices(lab: Lab) -> None:
     lab.same("slices of slices", base)
     copied = base[[1, 2]]
     copied.fill_(1)
-    lab.same("base after a write to a copy", base)
-    lab.holds("assignments keep the memory", base.data_ptr() == address)
+    lab.same("base after a write to the result of advanced indexing", base)
+    lab.holds("assignments keep the memory address", base.data_ptr() == address)
 
 
 @behaviour(
@@ -291,4 +293,4 @@ def as_strided_backward(lab: Lab) -> None:
     with lab.parity("No page says that a negative stride is refused"):
         lab.raises("a negative stride", lambda: lab.integers(4).as_strided((2,), (-1,)))
     with lab.parity("No page says that different numbers of sizes and strides are refused"):
-        lab.raises("sizes and strides that differ", lambda: lab.integers(4).as_strided((2, 2), (1,)))
+        lab.raises("different numbers of sizes and strides", lambda: lab.integers(4).as_strided((2, 2), (1,)))
