@@ -39,16 +39,16 @@ from sessions.third_party.backends import BACKENDS
 from sessions.third_party.run_backend import run_backend
 
 TARGET = "hpu-reference"
-#: The legs of ``nox -s conformance``: for each environment, the modes of the reference device. Lazy mode
-#: requires a torch whose version label is that of Gaudi's fork. The environment ``fork`` has the torch of the
-#: environment ``device``, with such a label.
+#: The legs of ``nox -s conformance``: environment -> modes in which the suite runs on the reference device.
+#: Lazy mode requires a torch whose version label looks like the label of Gaudi's fork. The environment
+#: ``fork`` has the torch of the environment ``device``, with such a label.
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
-#: The reference device with the dispatch key PrivateUse1. It is another target, so it has its own report.
+#: Target name of the reference device with the dispatch key PrivateUse1, which has a separate report.
 PRIVATEUSE1_TARGET = "refdev"
-#: The level of ``nox -s conformance`` without ``--level`` and without the arguments of `SELECTING`.
+#: The level of ``nox -s conformance`` if no argument selects a level (``--level``) or results (`SELECTING`).
 DEFAULT_LEVEL = "core"
-#: An estimate of the time at level full, divided by the time at level core: 40 and 10 minutes on two cores,
-#: without refdev.
+#: Estimated ratio of the time at level full to the time at level core (40 and 10 minutes on two processor
+#: cores, without target refdev).
 FULL_TO_CORE_TIME_RATIO = 4
 #: Arguments of ``conformance run`` that select results.
 SELECTING = ("-k", "--resume", "--rerun-failed")
@@ -64,9 +64,9 @@ LAZY = (
     "reference_backend/tests/distributed/test_operators.py",
     "--ignore=reference_backend/tests/hpu_operators/test_registration.py",
 )
-#: The tests with a third-party device; the session ``vendor`` runs them.
+#: The tests with a third-party device, which the session ``vendor`` runs.
 VENDOR = "tests/vendor"
-#: Files of a run's output folder.
+#: Names of the files, without folders, that a run writes to its output folder.
 OUTPUT_FILES = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter==2.16", "vulture==2.16")
 #: Packages that build the documentation site.
@@ -142,9 +142,10 @@ def conformance(session: nox.Session) -> None:
     failure: Exception | None = None
     try:
         run_legs(session, environments, legs, [*suite, "--target", TARGET], output)
-    except Exception as error:  # not KeyboardInterrupt: the user ends the session
+    except Exception as error:  # a KeyboardInterrupt of the user ends the session immediately
         failure = error
-    # A selection may contain no results of eager mode, so refdev runs only if a whole level runs.
+    # The target refdev runs in eager mode only. A selection of results may contain none of eager mode, so
+    # refdev runs only if a whole level runs.
     if is_whole_level:
         folder = str(output / PRIVATEUSE1_TARGET)
         device.run(*suite, "--target", PRIVATEUSE1_TARGET, "--mode", "eager", "-o", folder)
@@ -165,7 +166,7 @@ def run_legs(
     suite: list[str],
     output: Path,
 ) -> None:
-    """Run the legs with the command ``suite``, each in its environment and output folder, and merge them.
+    """Run the legs with the command ``suite``, each in its environment and output folder; merge the results.
 
     The session fails if a leg ends without an exit code of the suite, or if the merged results fail.
     """
@@ -176,7 +177,8 @@ def run_legs(
         folder = output / "legs" / f"{builds[name]}-{mode}"
         leg = [*suite, "--mode", mode, "-o", str(folder)]
         try:
-            # A leg that exits with 1, 2 or 3 records this in its results. The merged results then fail.
+            # The exit codes 1, 2 and 3 are accepted here: the results of such a leg make the merged results
+            # fail.
             environments[name].run(*leg, "--part", success_codes=[0, 1, 2, 3])
         except nox.command.CommandFailed:
             failed.append(f"{name} {mode}")
@@ -186,7 +188,7 @@ def run_legs(
         session.error("No leg has run, so there is nothing to merge.")
     environments["device"].run("python", "-m", "conformance", "merge", *folders, "-o", str(output))
     if failed:
-        session.error(f"These legs ended without an exit code of the suite: {', '.join(failed)}.")
+        session.error(f"These legs did not end with an exit code of the suite (0 to 3): {', '.join(failed)}.")
 
 
 def clear_output_folder(session: nox.Session, output: Path) -> None:
@@ -273,7 +275,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Every day: print the project's figures, as ratios measured side by side."""
+    """Every day: run the benchmarks and print their figures."""
     prepare_device(session).run("python", "-m", "benchmarks", *session.posargs)
 
 
@@ -323,7 +325,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Before a release: build one wheel of the device for several builds of torch, and try it with each.
+    """Before a release: build one wheel of the device for several torch builds, and test it with each build.
 
     After ``--``: ``--torches '["2.13.0", "newest"]'``, ``-o DIR``.
     """
@@ -382,7 +384,7 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session
 def releases(session: nox.Session) -> None:
-    """Nightly: run the suite on the CPU of each supported torch release, several GB each.
+    """Nightly: run the suite on the CPU of each supported torch release; each needs several GB.
 
     After ``--``: releases, such as ``2.9.1 2.15.0``, ``--level L`` and ``--mode M[,M]``.
     """
@@ -400,7 +402,7 @@ def mutation(session: nox.Session) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"))
     options, arguments = parser.parse_known_args(session.posargs)
     build_folder = {"CONFORMANCE_POWER_BUILD": str((options.output / "build").resolve())}
-    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # one process for each file
+    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # each file in a separate pytest process
         environment.run("python", "-m", "pytest", "-q", str(file), env=build_folder)
     environment.run("python", "-m", "tools.mutation", "-o", str(options.output), *arguments)
 
@@ -417,7 +419,7 @@ def sanitize(session: nox.Session) -> None:
 
 @nox.session
 def variant_wheel(session: nox.Session) -> None:
-    """Nightly: build one wheel with the conforming variants, for the site; after ``--``: its folder."""
+    """Nightly: build one wheel with the conforming variants, for the site; after ``--``: output folder."""
     environment = Environment(session)
     install_torch(environment)
     environment.install(*wheels.BUILD_WITH)

@@ -1,4 +1,4 @@
 """Benchmarks: each module measures one figure and runs as ``python -m benchmarks.NAME``.
 
-The two sides of a ratio are measured in alternation.
+If a figure is a ratio of two times, the calls of both sides are measured in alternation.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: measure all figures, or only the listed ones."""
+"""``python -m benchmarks [NAME ...]``: run all benchmarks, or only the benchmarks with the given names."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FIGURES = (
 
 
 def main() -> None:
-    """Measure the figures that the command line lists, or all figures.
+    """Run the benchmarks that the command line lists, or all benchmarks.
 
     Raises:
-        SystemExit: the command line lists an unknown figure.
+        SystemExit: the command line lists an unknown benchmark.
     """
     names = sys.argv[1:] or FIGURES
     for name in names:

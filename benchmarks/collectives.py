@@ -93,7 +93,7 @@ def training_step(device: str, group: dist.ProcessGroup) -> Callable[[], object]
 
 
 def print_figure(figure: str, ratio: float, target: float | None) -> None:
-    """Print one figure, with its target if it has one."""
+    """Print the name of a figure and its ratio, and also the target if ``target`` is not None."""
     if target is not None:
         show(figure, ratio, target)
     else:
@@ -116,7 +116,13 @@ def compare_calls(
 
 
 def run_rank(number: int, size: int, rendezvous: str) -> None:
-    """Run all measurements on one rank. Rank 0 prints them."""
+    """Run all measurements as one rank. Rank 0 prints the results.
+
+    Args:
+        number: the rank of this process.
+        size: number of ranks.
+        rendezvous: path of the file through which the ranks find each other.
+    """
     import habana_frameworks.torch  # noqa: F401
 
     torch.set_num_threads(1)
@@ -139,7 +145,7 @@ def run_rank(number: int, size: int, rendezvous: str) -> None:
 
 
 def main() -> None:
-    """Start the ranks. With ``--rank NUMBER SIZE FILE``, run one rank.
+    """Start the rank processes. With ``--rank NUMBER SIZE FILE``, run as one rank process.
 
     Raises:
         SystemExit: a rank failed.

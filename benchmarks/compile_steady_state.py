@@ -62,7 +62,7 @@ def small_mlp() -> tuple[nn.Module, torch.Tensor]:
     return nn.Sequential(*layers), torch.randn(32, 64)
 
 
-#: By model: the number of steps per measured batch, and the largest allowed ratio.
+#: Model function -> (number of steps per measured batch, largest allowed ratio hpu_backend / Inductor).
 MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = {
     resnet18: (5, 1.0),
     transformer: (20, 1.0),
@@ -72,7 +72,7 @@ MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = 
 
 
 def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
-    """Compile a model with a backend, and return a step of forward and backward on the input `x`."""
+    """Compile a model with a backend; return a function that runs forward and backward on the input `x`."""
     compiled = torch.compile(model, backend=backend)
 
     def step() -> None:

@@ -48,7 +48,8 @@ def first_step_in_new_process(name: str, device: str) -> float:
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}
-        # The device sets this variable in its own process. A child process would treat it as set by the user.
+        # The device sets this variable when it is loaded. The child process would treat an inherited value as
+        # a choice of the user.
         environment.pop("TORCHINDUCTOR_COMPILE_THREADS", None)
         command = [sys.executable, "-m", "benchmarks.compile_time", name, device]
         root = Path(__file__).resolve().parent.parent

@@ -20,7 +20,7 @@ from conformance.results.leg_summary import LegSummary, expectation_report
 
 SHARDS = 100
 RESULTS = 60_000
-#: Per thousand results: the number of expected failures, and the number of unsupported results.
+#: Numbers per thousand results: of results that fail as expected, and of unsupported results.
 EXPECTED, UNSUPPORTED = 1, 40
 #: Failures per thousand results: of a nearly complete backend, and of a backend in bring-up. The other
 #: results pass.
@@ -29,7 +29,10 @@ DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128"
 
 
 def make_row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> ResultRow:
-    """Return a result row that is as large as a real row. ``number`` and ``failed`` determine its verdict."""
+    """Return a result row that is as large as a real one.
+
+    The verdict depends on the row's ``number`` and on ``failed``, the number of failures per thousand rows.
+    """
     result_row: ResultRow = {
         "id": f"{property_name}/{subject}@{dtype}",
         "verdict": "pass",
@@ -95,7 +98,7 @@ def expectation_records(rows: list[ResultRow]) -> list[ExpectationRecord]:
 
 
 def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
-    """Return the leg of one shard."""
+    """Return the results document entry (leg) of one shard, with its result rows."""
     build = installed_torch.version()
     judgement = LegSummary(
         rows=rows,

@@ -32,7 +32,7 @@ def seconds_of_calls(operator: Any, calls: list[tuple[Any, Any]]) -> float:
 
 
 def main() -> None:
-    """Measure all operators, and print the ratio of the sums."""
+    """Measure all operators on both devices, and print the ratio of the total times."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     host_seconds = device_seconds = 0.0
@@ -45,7 +45,7 @@ def main() -> None:
         for sample in info.sample_inputs("cpu", torch.float32):
             host.append(((sample.input, *sample.args), sample.kwargs))
             device.append(tree_map(to_device, host[-1]))
-        # The first pass is not timed. An operator that raises is omitted. An example is tensor_split, which
+        # The first pass is not timed. Operators that raise an error are omitted, such as tensor_split, which
         # needs an argument on the CPU.
         try:
             seconds_of_calls(info.op, device)

@@ -1,7 +1,8 @@
-"""Measure the site that is built from a store of 20 backends × 6 legs × 90 published runs: seconds and bytes.
+"""Measure the seconds and bytes of a site for 20 backends with 6 series of 90 published runs each.
 
-Every series has the results of level full in its mode. In each run, a few results change. In each series, a
-random share of the results fails. The goal is 60 s on 2 cores and 200 MB.
+A series contains the runs of one backend in one mode on one torch build. Each run has the results of level
+full. In the first run of a series, a random share of the results fails; in each later run, a few results
+change. The goal is 60 s on 2 cores and 200 MB.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FAILING, CHANGING = 0.02, 40
 
 
 def cases_of_mode(mode: str) -> dict[str, tuple[str, ...]]:
-    """Return the cases of level full in a mode with their dtypes."""
+    """Return the cases of level full in a mode: name of the case -> dtypes."""
     cases: dict[str, list[str]] = {}
     for name in manifest.load().demand("2.13.0", mode, "full").entries:
         case, _, dtype = name.rpartition("@")
@@ -43,7 +44,7 @@ def cases_of_mode(mode: str) -> dict[str, tuple[str, ...]]:
 
 
 def failing_row(name: str, number: int) -> ResultRow:
-    """Return the row of a failing result."""
+    """Return the result row of a failing result named ``name``; ``number`` varies the failure message."""
     message = f"[3, {number}] is 1.0 at [0], expected 2.0 within 1e-05"
     return {
         "id": name,
@@ -54,7 +55,7 @@ def failing_row(name: str, number: int) -> ResultRow:
 
 
 def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Series:
-    """Return a series with ``nights`` published runs."""
+    """Return the series of a backend in a mode on a torch build, with ``nights`` published runs."""
     cases = cases_of_mode(mode)
     table = VerdictTable({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
     entries = []
@@ -81,7 +82,7 @@ def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance:
 
 
 def make_published_run(backend: Backend, mode: str, build_: Build, age: int, count: int) -> PublishedRun:
-    """Return a published run of ``age`` days ago with ``count`` results."""
+    """Return a published run with ``count`` results that ran ``age`` days ago."""
     when = datetime.datetime.combine(TODAY, datetime.time(3), datetime.timezone.utc) - datetime.timedelta(
         days=age
     )
@@ -145,9 +146,9 @@ def main() -> None:
         end = time.perf_counter()
         results = sum(dataclasses.replace(cell.newest).planned for cell in cells)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{len(cells)} cells, {NIGHTS} nights, {results:,} results shown")
+        print(f"{len(cells)} series with {NIGHTS} published runs each, {results:,} results shown")
         print(f"store read: {middle - begin:.1f} s; pages: {end - middle:.1f} s; all: {end - begin:.1f} s")
-        print(f"published: {bytes_of_files(output) / 1e6:.0f} MB; peak memory {peak:.1f} GB")
+        print(f"size of the site: {bytes_of_files(output) / 1e6:.0f} MB; peak memory {peak:.1f} GB")
 
 
 def bytes_of_files(folder: Path) -> int:

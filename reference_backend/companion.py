@@ -1,8 +1,8 @@
-"""Metadata of the distribution `habana-torch-plugin`, by which some programs detect Gaudi.
+"""Write metadata for the distribution name `habana-torch-plugin`, by which some programs detect Gaudi.
 
-The wheel of the device contains this metadata and no file under this name, so that ``pip install`` of the
-device is enough for such programs. The metadata is omitted if the bridge for hardware is installed, because
-the bridge is the distribution with this name.
+The wheel of this backend contains the metadata, so that such programs detect Gaudi after ``pip install`` of
+the backend alone. No code is installed under that name. The metadata is omitted if the Intel Gaudi bridge
+(for real hardware) is installed, because the bridge is the real distribution `habana-torch-plugin`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ BRIDGE_LIBRARY = "habana_frameworks/torch/lib/libhabana_pytorch*_plugin*.so"
 
 
 def write_metadata(folder: Path, version: str, environment: Iterable[str] | None = None) -> None:
-    """Write the metadata into a folder of distributions, unless the bridge for hardware is installed.
+    """Write the metadata of `habana-torch-plugin` into a folder, unless the Intel Gaudi bridge is installed.
 
     Args:
         folder: a folder of ``sys.path``, or the folder from which a wheel is made.
-        version: the version of the device. The local label ``+reference`` prevents an upload to an index.
-        environment: folders that may contain the bridge; by default those of this environment.
+        version: version of this backend. The function appends ``+reference``, a local label that prevents an
+            upload to a package index.
+        environment: folders that may contain the bridge; by default the package folders of this environment.
     """
     if find_bridge(environment_folders() if environment is None else environment) is not None:
         return
@@ -41,18 +42,18 @@ def write_metadata(folder: Path, version: str, environment: Iterable[str] | None
 
 
 def environment_folders() -> list[str]:
-    """Return the folders of this environment's distributions.
+    """Return the folders in which this environment may have installed packages.
 
-    An isolated build does not have all of them on ``sys.path``.
+    The list is not just ``sys.path``, because an isolated build (PEP 517) hides the environment's packages.
     """
     return list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path]))
 
 
 def find_bridge(folders: Iterable[str]) -> str | None:
-    """Return the plugin library of the bridge for hardware, or None if it is not installed.
+    """Return the path of the plugin library of the Intel Gaudi bridge, or None if it is not installed.
 
     Args:
-        folders: folders that may contain distributions.
+        folders: folders that may contain installed packages.
     """
     folders = [folder or os.curdir for folder in folders]
     for folder in folders:

@@ -1,14 +1,15 @@
 """Build the C++ core, and ``libhlml.so``, the management library, which needs neither torch nor Python.
 
-torch's extension builder compiles through ninja, and through ccache if it is installed.
+torch's extension builder compiles with ninja, and uses ccache if ccache is installed.
 
-A build in place writes the core for a public torch next to the package's modules. The core for a fork-like
-torch, and the core with the dispatch key PrivateUse1 (``HPU_REFERENCE_KEY=PrivateUse1``), are written to
-``_builds/KEY``. Each core has its own object files, so one checkout serves several environments. A fork-like
-torch with the binaries of a public torch (a repack) uses the public core: see ``_loader.py``.
+A build in place for a public torch writes the core next to the package's modules. The core for a fork-like
+torch (whose version label starts with ``git`` or ``hpu``), and the core with the dispatch key PrivateUse1
+(``HPU_REFERENCE_KEY=PrivateUse1``), are written to ``_builds/KEY``. Each core has its own object files, so
+one checkout serves several environments. A fork-like torch that is a repacked public torch uses the core for
+the public torch (see ``_loader.py``).
 
-``HPU_REFERENCE_ONE_OF_MANY=1`` writes every core to ``_builds/KEY`` and builds a wheel with all cores found
-there. The wheel serves the Python version that builds it, and each torch with a core.
+``HPU_REFERENCE_ONE_OF_MANY=1`` writes each core to ``_builds/KEY``, and the wheel then contains all cores in
+this folder. Such a wheel fits the Python version that built it, and each torch for which it has a core.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FORK = VERSION.partition("+")[2].startswith(("git", "hpu"))
 
 
 def load(path: Path) -> ModuleType | None:
-    """Load a module of the package by its file: importing the package would need the core built here."""
+    """Import a module of the package from its file, because importing the package needs the built core."""
     if not path.exists():
         return None
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -49,10 +50,10 @@ DEVICE_VERSION = load(PACKAGE / "version.py").__version__
 torch_build = load(PACKAGE / "internal" / "torch_build.py")
 BINARIES = torch_build.binaries(torch.__file__, VERSION)
 ONE_OF_MANY = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
-#: The dispatch key of the core: HPU, or PrivateUse1.
+#: The dispatch key for which the core is built: HPU or PrivateUse1.
 KEY = os.environ.get("HPU_REFERENCE_KEY") or "HPU"
 if KEY not in torch_build.DEVICE_TYPES:
-    raise SystemExit(f"HPU_REFERENCE_KEY={KEY!r} is not known. Use {' or '.join(torch_build.DEVICE_TYPES)}.")
+    raise SystemExit(f"HPU_REFERENCE_KEY={KEY!r} is not valid. Use {' or '.join(torch_build.DEVICE_TYPES)}.")
 HAS_OWN_FOLDER = FORK or ONE_OF_MANY or KEY != "HPU"
 FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK, KEY)}" if HAS_OWN_FOLDER else "."
 BUILD_INFO = f"""\
@@ -67,13 +68,13 @@ TORCH_BINARIES = {BINARIES!r}
 
 
 def serves_already() -> bool:
-    """Return whether the existing core for the public torch fits this fork-like torch."""
+    """Return whether the running torch is a repacked public torch for which a core already exists."""
     info = load(PACKAGE / "_build_info.py") if FORK and BINARIES and KEY == "HPU" else None
     return info is not None and getattr(info, "TORCH_BINARIES", None) == BINARIES
 
 
 class Build(BuildExtension):
-    """Builds the core, and writes the version of its torch next to it."""
+    """Command ``build_ext``: build the core, and write the file ``_build_info.py`` next to the core."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -84,7 +85,7 @@ class Build(BuildExtension):
                 self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Return the path below the build folder, for ``libhlml`` without the suffix of Python's modules."""
+        """Return the path of an extension below the build folder; ``libhlml.so`` has no Python suffix."""
         if fullname.rpartition(".")[2] == LIBRARY.name.rpartition(".")[2]:
             return str(Path(*fullname.split(".")).with_suffix(".so"))
         return str(super().get_ext_filename(fullname))
@@ -114,10 +115,11 @@ os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 os.environ.setdefault("CCACHE_BASEDIR", str(HERE.parent))
 os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
-# Headers do not show whether torch has Kineto: a build without Kineto has the headers too.
+# The headers alone do not show whether torch has Kineto, because a build without Kineto contains them too.
 HEADERS = Path(torch.__file__).parent / "include"
 HAS_KINETO = torch.profiler.kineto_available() and (HEADERS / "kineto").is_dir()
-#: Kineto's headers in torch 2.6 include {fmt}, which the wheel does not contain.
+#: True for torch 2.6: Kineto's headers include headers of the library fmt, which torch's wheel does not
+#: contain.
 WITHOUT_FMT = HAS_KINETO and not (HEADERS / "fmt").is_dir()
 
 EXTENSION = CppExtension(
@@ -125,7 +127,7 @@ EXTENSION = CppExtension(
     SOURCES,
     include_dirs=[str(HERE / "csrc"), *([str(HERE / "csrc" / "compat")] if WITHOUT_FMT else [])],
     extra_compile_args=[
-        "-std=c++20",  # torch 2.6 would pass 17
+        "-std=c++20",  # the builder of torch 2.6 would pass -std=c++17
         "-O2",
         "-g0",
         "-Wall",
@@ -150,50 +152,51 @@ LIBRARY = Extension(
     extra_link_args=["-pthread", "-static-libstdc++"],
 )
 
-# Instrument for gcov (`nox -s coverage`). Counters are atomic, because workers run the same lines
-# concurrently.
+# For `nox -s coverage`: instrument the core for gcov. The counters are atomic, because several threads run
+# the same lines concurrently.
 if os.environ.get("HPU_REFERENCE_COVERAGE") == "1":
     EXTENSION.extra_compile_args += ["--coverage", "-O1", "-fprofile-update=atomic"]
     EXTENSION.extra_link_args += ["--coverage"]
 
-# Sanitizer of the core ("" for none), set by `nox -s sanitize`. A core with a sanitizer checks the order of
-# its locks. With "thread" or "address", the core also checks its memory accesses.
+# For `nox -s sanitize`: the kind of checks in the core ("" for none). A core with checks verifies the order
+# in which its locks are taken. With "thread" or "address", a compiler sanitizer also checks memory accesses.
 SANITIZE = os.environ.get("HPU_REFERENCE_SANITIZE", "")
 SANITIZERS = {
     "": [],
     "locks": [],
-    # -Wno-tsan: TSan does not support fences. The core uses fences between processes, and TSan checks only
-    # one process.
+    # -Wno-tsan disables the warning that TSan does not support fences. The core uses fences only between
+    # processes, and TSan checks only one process.
     "thread": ["-fsanitize=thread", "-Wno-tsan", "-O1", "-g1", "-fno-omit-frame-pointer"],
-    # In instrumented code, gcc reports false uninitialised variables in torch's headers.
+    # -Wno-maybe-uninitialized: in instrumented code, gcc wrongly reports uninitialised variables in torch's
+    # headers.
     "address": [
         *("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-Wno-maybe-uninitialized"),
         *("-O1", "-g1", "-fno-omit-frame-pointer"),
     ],
 }
 if SANITIZE not in SANITIZERS:
-    raise SystemExit(f"HPU_REFERENCE_SANITIZE={SANITIZE!r} is not known. Use locks, thread or address.")
+    raise SystemExit(f"HPU_REFERENCE_SANITIZE={SANITIZE!r} is not valid. Use locks, thread or address.")
 if SANITIZE:
     EXTENSION.extra_compile_args += ["-DHPU_REFERENCE_CHECK_LOCKS", *SANITIZERS[SANITIZE]]
     EXTENSION.extra_link_args += SANITIZERS[SANITIZE]
 
-# Skip the build if the extension was built in place and only the metadata is needed, or if the existing core
-# also serves this torch.
+# Skip the build if the environment requests it (the core was built before), or if an existing core also fits
+# the running torch.
 SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"
 if "--inplace" in sys.argv and serves_already():
-    print(f"torch {VERSION} has the binaries for which the core in {PACKAGE} was built. Nothing to build.")
+    print(f"Nothing to build: the core in {PACKAGE} was built for the same binaries as torch {VERSION}.")
     SKIPPED = True
 
 
 class Built(Distribution):
-    """Distribution whose wheel is platform-specific, even if the cores in the wheel were built before."""
+    """Distribution whose wheel is platform-specific, even if this run builds no core for the wheel."""
 
     def has_ext_modules(self) -> bool:
         return ONE_OF_MANY or super().has_ext_modules()
 
 
 class Collect(build_py):
-    """Adds all existing cores and the metadata of the companion distribution to the wheel."""
+    """Command ``build_py`` that adds the metadata of `companion`, and all cores with ``ONE_OF_MANY``."""
 
     def run(self) -> None:
         super().run()

@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rebuild_site_source()
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean"]
-    variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # suppresses an advertisement
+    variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # otherwise mkdocs prints an advertisement
     command += ["--site-dir", str(options.output.resolve())]
     return subprocess.run(command, cwd=ROOT, env=variables).returncode
 

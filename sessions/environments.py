@@ -28,11 +28,11 @@ class Environment:
     def __init__(
         self, session: nox.Session, name: str = "device", *, overlay: bool = False, python: str = ""
     ) -> None:
-        """Use the environment ``name`` for a Python version (``3.10``); default: the session's version."""
+        """Create or reuse the environment ``name`` for a Python version (``3.10``), by default nox's own."""
         self.session = session
         self.python = python or OWN_PYTHON
         self.folder = ROOT / ".nox" / f"{name}-{self.python}"
-        #: The folders of PATH that follow the environment's own folder.
+        #: The value of PATH that is appended to the environment's own ``bin`` folder.
         self.path = os.environ["PATH"]
         if not overlay and not (self.folder / "bin" / "python").exists():
             interpreter = interpreter_of(self.python)
@@ -46,7 +46,8 @@ class Environment:
         ``through`` is a command prefix that starts the program, such as ``timeout 600``.
         """
         variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
-        # Allow bytecode files. Hundreds of processes import the suite, and each would otherwise compile it.
+        # Allow bytecode files. Hundreds of processes import the suite, and without bytecode files each
+        # process would compile all imported modules.
         variables["PYTHONDONTWRITEBYTECODE"] = ""
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
         command = [*through, str(self.folder / "bin" / program), *arguments]
@@ -89,7 +90,7 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
     session = environment.session
     if version == "newest":
         index = ["--index-url", CPU_INDEX] if index_responds(CPU_INDEX) else []
-        session.log(f"the newest torch comes from {'the CPU' if index else 'the default'} index")
+        session.log(f"the newest torch is installed from {'the CPU' if index else 'the default'} index")
         environment.install("--upgrade", "torch", *index)
         return
     if environment.version_of("torch").partition("+")[0] == version:
@@ -99,17 +100,17 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
         # Try the wheel folder in pip's configuration first. If the folder has no such wheel, pip fails
         # immediately, and an index is used.
         environment.install("--no-index", "--no-deps", requirement, silent=True, log=False)
-        session.log(f"torch {version} comes from the wheel folder that pip is configured with")
+        session.log(f"torch {version} was installed from the wheel folder in pip's configuration")
     except nox.command.CommandFailed:
         if index_responds(CPU_INDEX):
-            session.log(f"torch {version} comes from PyTorch's CPU index")
+            session.log(f"torch {version} is installed from PyTorch's CPU index")
             environment.install("--no-deps", requirement, "--index-url", CPU_INDEX)
         else:
             session.log(
                 f"no CPU build of torch {version} is available: installing the default build, "
                 "which may be large"
             )
-    environment.install(requirement)  # the requirements of torch, and torch itself if no CPU build exists
+    environment.install(requirement)  # torch's requirements, and torch if no CPU build exists
 
 
 def prepare_device(session: nox.Session) -> Environment:
@@ -143,7 +144,7 @@ def build_privateuse1_core(environment: Environment) -> None:
 
 def install_device(environment: Environment) -> None:
     """Install the device from this checkout, with its built core, so that torch loads the device."""
-    # An older checkout installed the device without hl-smi.
+    # Reinstall the device if hl-smi is missing: an older checkout installed the device without hl-smi.
     if not (
         environment.version_of("hpu-reference-backend") and (environment.folder / "bin" / "hl-smi").exists()
     ):
@@ -153,7 +154,7 @@ def install_device(environment: Environment) -> None:
             "--config-settings=editable_mode=compat",
             "-e",
             str(BACKEND),
-            # The extension is built already. Building it again for the metadata would take minutes.
+            # The core is already built. Without this variable, pip would build the core again.
             env={"HPU_REFERENCE_SKIP_EXTENSION": "1"},
         )
 

@@ -24,7 +24,7 @@ def interpreter_of(version: str) -> Path | None:
         *([Path(on_path)] if on_path else []),
         *sorted(versions.glob(f"{version}.*/bin/python")),
     ]:
-        # Run the candidate to check its version: a pyenv shim exists for every version, but works only if the
+        # Run the candidate to check its version: pyenv has a shim for every version, which works only if the
         # version is activated.
         code = "import sys; print(*sys.version_info[:2], sep='.')"
         done = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)

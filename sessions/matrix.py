@@ -63,8 +63,8 @@ def run_matrix(session: nox.Session) -> None:
     )
     cells = json.loads(plan.read_text())["include"]
     for cell in cells:
-        # If the device refuses the newest torch, the matrix cells of this torch expect a refusal. The suite
-        # always runs on a release that was requested by number.
+        # If the device does not support the newest torch, its cells expect a refusal. Cells of releases that
+        # were requested by number always run the suite.
         if cell["spec"] == "newest" and (why := wheels.refusal_reason(environments["newest"])):
             cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))
@@ -77,7 +77,8 @@ def run_matrix(session: nox.Session) -> None:
                 forks[spec] = make_overlay(environment, driver, f"torch-{spec}-fork")
             environment = forks[spec]
         arguments = ["--target", TARGET, "--mode", cell["mode"], "--level", cell["level"], "--part"]
-        # Continue after a failure: the results contain its reason, and the table shows cells without results.
+        # Continue after a failed cell. Its results contain the reason, or the table shows that it has no
+        # results.
         with contextlib.suppress(nox.command.CommandFailed):
             environment.run(
                 *("python", "-m", "conformance", "run", *arguments, "-o", str(output / cell["id"])),

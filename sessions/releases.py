@@ -1,4 +1,4 @@
-"""Run the suite on the CPU of each supported torch release, and verify its entries in the manifest."""
+"""Run the suite on the CPU of each supported torch release, and check the manifest's entries for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import nox
 
 from sessions.environments import ROOT, Environment, install_torch
 
-#: The torch releases of the manifest, the latest patch release of each minor.
+#: The supported torch releases: the latest patch release of each minor version in the manifest.
 RELEASES = (
     *("2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0"),
     *("2.13.0", "2.14.1", "2.15.0"),
@@ -16,7 +16,7 @@ RELEASES = (
 
 
 def run_releases(session: nox.Session) -> None:
-    """Run target ``cpu`` on the requested releases, one environment for each."""
+    """Run the suite on target ``cpu`` with each requested torch release, in separate environments."""
     parser = argparse.ArgumentParser(prog="nox -s releases --", allow_abbrev=False)
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"only these: {', '.join(RELEASES)}")
     parser.add_argument("--level", default="core", help="level of the run (default: core)")
@@ -24,7 +24,7 @@ def run_releases(session: nox.Session) -> None:
     options = parser.parse_args(session.posargs)
     unknown = [release for release in options.releases if release not in RELEASES]
     if unknown:
-        session.error(f"{', '.join(unknown)}: use one of {', '.join(RELEASES)}")
+        session.error(f"{', '.join(unknown)} is not supported: use one of {', '.join(RELEASES)}")
     failed = []
     for release in options.releases or RELEASES:
         environment = Environment(session, f"release-{release}")

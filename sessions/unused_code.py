@@ -1,7 +1,7 @@
 """``python -m sessions.unused_code``: list functions, methods and classes that no code of the checkout uses.
 
-vulture collects the definitions and the used names. A use in a test counts. :data:`CALLED_BY_NAME` lists
-definitions that a framework calls by name.
+vulture collects the definitions and the used names, including names that only tests use.
+:data:`CALLED_BY_NAME` lists definitions that a framework calls by name.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from pathlib import Path
 from vulture import Vulture  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Folders whose unused definitions are errors. Code in the folders ``USERS`` is not checked, but its uses
-#: count.
+#: Folders whose unused definitions are errors. A definition that only code in ``USERS`` uses is not an error.
 CHECKED = ("conformance", "tools", "sessions", "benchmarks", "noxfile.py")
 USERS = ("tests", "docs/examples")
 KINDS = ("function", "method", "class", "import")
-#: Decorators that register a definition, so that it counts as used.
+#: Decorators that register a definition. A registered definition is treated as used.
 REGISTERING = [
     "@behaviour*",
     "@multi_rank_property*",
@@ -29,7 +28,7 @@ REGISTERING = [
     "@*custom_op*",
     "@torch.library.*",
 ]
-#: Patterns of names that the code does not call directly, by their caller.
+#: Patterns of names that other code than this project's calls: caller -> patterns.
 CALLED_BY_NAME: dict[str, list[str]] = {
     "pytest": ["pytest_*", "test_*", "reportinfo"],
     "pytest-xdist's scheduler": ["add_node*", "mark_test_*", "remove_*", "_clone"],

@@ -36,7 +36,7 @@ tinyaccel = ["csrc/*", "build/*/*.so"]
 
 
 def build(output: Path) -> Path:
-    """Build the wheel into a folder and return its path. Requires torch, setuptools, ninja and a compiler."""
+    """Build the wheel into a folder and return its path. Needs torch, setuptools, ninja and a compiler."""
     subprocess.run([sys.executable, "-m", "tinyaccel_build"], cwd=VENDOR, check=True)
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "source"
@@ -55,7 +55,7 @@ def build(output: Path) -> Path:
 
 
 def main() -> None:
-    """Build the wheel and print its path."""
+    """Build the wheel into the folder on the command line, and print the path of the wheel."""
     parser = argparse.ArgumentParser(prog="python -m sessions.variant_wheel", description=main.__doc__)
     parser.add_argument("output", type=Path, metavar="DIR", help="folder for the wheel")
     print(build(parser.parse_args().output.resolve()))

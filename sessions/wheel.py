@@ -16,7 +16,8 @@ import nox
 
 from sessions.environments import BACKEND, ROOT, Environment, install_torch
 
-#: torch builds for which the wheel has a core. Fork-like builds have the binaries of these builds.
+#: torch builds for which the wheel contains a core. A fork-like torch uses the core for the public build with
+#: equal binaries.
 TORCHES = ("2.6.0", "2.13.0", "newest")
 SOURCE = ROOT / ".nox" / "wheel"
 ONE_OF_MANY_CORES = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
@@ -72,8 +73,8 @@ def build_wheel(
 ) -> Path:
     """Build the wheel, import it with each torch, and return its path.
 
-    ``lacking`` is a list that collects the torch versions for which no core can be compiled. The wheel is
-    then built without these cores. Without the list, such a version is an error.
+    If ``lacking`` is a list, this function appends the torch versions for which no core can be compiled, and
+    builds the wheel without these cores. If ``lacking`` is None, such a version is an error.
     """
     copy_source(session)
     environments = {torch: make_environment(session, torch) for torch in torches}
@@ -101,7 +102,7 @@ def build_wheel(
     keys = {core_folder_name(venv) for venv in environments.values()}
     for old in builds.iterdir():
         if old.name not in keys:
-            shutil.rmtree(old)  # built for a torch that is no longer requested
+            shutil.rmtree(old)  # the core of a torch that is no longer requested
     for old in (SOURCE / "build").glob("lib*"):
         shutil.rmtree(old)
     list(environments.values())[-1].wheel(
@@ -112,7 +113,7 @@ def build_wheel(
     for torch, venv in environments.items():
         install_wheel(venv, wheel)
         if why := refusal_reason(venv):
-            session.log(f"torch {torch}: the core is not tried, because {why}")
+            session.log(f"torch {torch}: the core is not tested, because {why}")
             continue
         venv.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
     session.log(f"{wheel.relative_to(ROOT)} has cores for {', '.join(sorted(keys))}")
@@ -166,7 +167,10 @@ def _tracked_files(session: nox.Session) -> set[str]:
 
 
 def _source_files() -> set[str]:
-    """Return the source files of the device. Do not call git: an action's source is not a git checkout."""
+    """Return the source files of the device without calling git.
+
+    The checkout of a GitHub action is not a git repository.
+    """
     built = {"build", "_builds", "__pycache__"}
     return {
         str(path.relative_to(BACKEND))

@@ -72,7 +72,7 @@ class _Decomposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def margin_of(subject: Subject, dtype: torch.dtype) -> Margin | None:
-    """Return the margins of an operator in a dtype; None if no sample has a rounded floating result."""
+    """Return the margins of an operator in a dtype; None if no sample has a rounded floating-point result."""
     samples = samples_of(subject, dtype)
     narrowest, cpu, decomposed = float("inf"), 0.0, None
     name = ""
@@ -100,14 +100,14 @@ def margin_of(subject: Subject, dtype: torch.dtype) -> Margin | None:
 
 
 def tolerance_of(reference: Reference, index: int) -> Tolerance:
-    """Return the tolerance of a tensor of a result."""
+    """Return the tolerance of the result tensor number ``index`` of a reference."""
     return reference.tolerance_rule.tolerance(
         trees.tensors(reference.outputs)[index].dtype, reference.coarsest_dtype, elements=reference.elements
     )
 
 
 def tolerances(reference: Reference) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Yield the index, the wide values and the allowed errors of each floating tensor of a result."""
+    """Yield index, high-precision values and allowed errors of each floating-point tensor of a reference."""
     outputs = trees.tensors(reference.outputs)
     wides = trees.tensors(reference.high_precision)
     for index, (output, wide, moved) in enumerate(zip(outputs, wides, reference.sensitivity, strict=True)):
@@ -175,7 +175,7 @@ def table(rows: Iterable[Margin]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table, and write it into a page between two marks."""
+    """Print the table of margins; with ``--page``, also write the table between the page's marker lines."""
     parser = argparse.ArgumentParser(prog="python -m tools.tolerance_margins", description=__doc__)
     parser.add_argument("--page", type=Path, help="page with the marks of the table")
     parser.add_argument("-k", dest="word", default="", help="measure only operators that contain this word")
@@ -192,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
         before, _, rest = options.page.read_text().partition(_BEGIN)
         _, mark, after = rest.partition(_END)
         if not mark:
-            parser.error(f"{options.page} lacks the lines {_BEGIN} and {_END}")
+            parser.error(f"{options.page} does not contain the marker lines {_BEGIN} and {_END}. Add them.")
         options.page.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}")
     return 0
 

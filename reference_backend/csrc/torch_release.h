@@ -1,6 +1,6 @@
 // Differences between the torch releases for which the core is built. No other file checks the release. If a
-// release has only added a virtual function, the core's function has no `override`. Built with 2.6, 2.13 and
-// 2.15; the version numbers below were not tested with the releases between them.
+// release has only added a virtual function, the core's function has no `override`. The core was built with
+// torch 2.6, 2.13 and 2.15. The version numbers below were not tested with the releases between these.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -39,7 +39,7 @@ namespace statistics = c10::CachingDeviceAllocator;
 #endif
 
 #ifdef REGISTER_HOST_ALLOCATOR
-// The allocator of pinned memory and its statistics, by torch's names if the release has them.
+// torch's classes for the allocator of pinned memory and its statistics, if the release has them.
 using HostAllocator = at::HostAllocator;
 using HostStatistics = at::HostStats;
 #else
@@ -61,8 +61,8 @@ struct HostStatistics {
 #define REGISTER_HOST_ALLOCATOR(device, allocator)
 #endif
 
-// Registers a function in a DispatchStub, torch's table of functions by device. Releases whose tables have no
-// place for HPU use other implementations. Include the header of the table before this header.
+// Registers a function in a DispatchStub, torch's table of functions by device. Has no effect in releases
+// whose tables have no entry for HPU. Include the header of the table before this header.
 #if DEVICE_KEY_IS_PRIVATEUSE1
 #define REGISTER_DEVICE_DISPATCH(table, function) REGISTER_PRIVATEUSE1_DISPATCH(table, function)
 #elif defined(REGISTER_HPU_DISPATCH)

@@ -1,4 +1,4 @@
-"""`HabanaDataLoader`, the data loader of the Gaudi software. Here it runs torch's DataLoader."""
+"""`HabanaDataLoader`, the data loader of the Gaudi software, implemented here with torch's DataLoader."""
 
 from __future__ import annotations
 

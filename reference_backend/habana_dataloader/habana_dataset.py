@@ -14,8 +14,8 @@ def __getattr__(name: str) -> Any:
         raise ImportError("ImageFolderWithManifest needs torchvision: pip install torchvision") from error
 
     class ImageFolderWithManifest(ImageFolder):  # type: ignore[misc]
-        """`torchvision.datasets.ImageFolder`. It does not write the manifest that Gaudi's loader needs."""
+        """`torchvision.datasets.ImageFolder`; does not write the manifest file that Gaudi's loader needs."""
 
-    ImageFolderWithManifest.__qualname__ = name  # worker processes unpickle the class by this name
+    ImageFolderWithManifest.__qualname__ = name  # pickle finds a class by this name
     globals()[name] = ImageFolderWithManifest
     return ImageFolderWithManifest

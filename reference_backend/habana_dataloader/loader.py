@@ -1,4 +1,4 @@
-"""`HabanaDataLoader`: torch's DataLoader, and the check whether Gaudi's loader supports a data set."""
+"""`HabanaDataLoader`: torch's DataLoader, and a check whether Gaudi's loader supports the data set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FOLDERS = ("imagenet", "ilsvrc2012")
 _WORKERS = 8
 
 
-#: Reasons that this process has printed. Each reason is printed once.
+#: Reasons for the use of torch's loader that this process has printed. Each reason is printed once.
 _printed_reasons: set[str] = set()
 
 
@@ -24,15 +24,15 @@ class TorchLoaderWithAeon(DataLoader[Any]):
 
 
 class HabanaDataLoader(DataLoader[Any]):
-    """A `torch.utils.data.DataLoader` with the rules of Gaudi's loader.
+    """A `torch.utils.data.DataLoader` that reports data sets that Gaudi's loader does not support.
 
-    torch's loader loads every data set, with every argument. For a data set that Gaudi's loader does not
-    support, the constructor prints the reason, once per process, or raises an error if
-    ``DATALOADER_FALLBACK_EN`` is false.
+    torch's loader loads every data set, with all arguments. If Gaudi's loader does not support a data set,
+    the constructor prints the reason once per process. If ``DATALOADER_FALLBACK_EN`` is false, the
+    constructor raises an error instead.
     """
 
     def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
-        """Create a loader. The arguments are the arguments of torch's DataLoader.
+        """Create a loader with the arguments of torch's DataLoader.
 
         Raises:
             ValueError: Gaudi's loader does not support the data set, and ``DATALOADER_FALLBACK_EN`` is false.
@@ -49,9 +49,10 @@ class HabanaDataLoader(DataLoader[Any]):
 
     @property
     def dataloader(self) -> TorchLoaderWithAeon:
-        """Return a torch DataLoader with the attribute ``aeon``. It shares all state with this loader.
+        """Return a torch DataLoader that has the attribute ``aeon`` and shares all state with this loader.
 
-        lightning-habana replaces ``__len__`` of this class and calls ``len(self.dataloader)`` in it.
+        lightning-habana replaces ``__len__`` of `HabanaDataLoader` by a function that calls
+        ``len(self.dataloader)``.
         """
         native = TorchLoaderWithAeon.__new__(TorchLoaderWithAeon)
         vars(native).update(vars(self))
@@ -61,8 +62,8 @@ class HabanaDataLoader(DataLoader[Any]):
 def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:
     """Return the reason why Gaudi's loader does not support a data set, or None if it supports the data set.
 
-    Gaudi's loader supports COCO for detection. It also supports ImageNet folders, if the transforms are the
-    usual ones and the loader has eight workers, pinned memory and no incomplete last batch.
+    Gaudi's loader supports COCO for detection. It also supports ImageNet folders, if the loader has eight
+    workers, ``pin_memory`` and ``drop_last``, and all transforms are in `_TRAINING` or all in `_EVALUATION`.
     """
     kinds = {kind.__name__ for kind in type(dataset).__mro__}
     if "CocoDetection" in kinds:
@@ -85,7 +86,7 @@ def unsupported_reason(dataset: Any, loader: DataLoader[Any]) -> str | None:
 
 
 def fetch_habana_unet_loader(*args: Any, **kwargs: Any) -> Any:
-    """Raise NotImplementedError: the loader reads medical volumes with kernels that only hardware has.
+    """Raise NotImplementedError: this loader of medical volumes needs kernels that only hardware has.
 
     Raises:
         NotImplementedError: always.

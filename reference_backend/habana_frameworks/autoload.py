@@ -1,7 +1,7 @@
 """Entry point of the group ``torch.backends``: ``import torch`` also loads the hpu device.
 
-`habana_frameworks` is an implicit namespace package into which other distributions install modules. Therefore
-this module imports nothing of `habana_frameworks.torch` before it has decided to load it.
+``import habana_frameworks.torch`` loads the device. Therefore this module imports nothing of that package
+before `autoload_requested` has returned True.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def __getattr__(name: str) -> bool:
 def __autoload() -> None:
     """Load `habana_frameworks.torch` if the environment requests it.
 
-    This function never raises, because torch converts an exception of an entry point to a failing ``import
-    torch``. A program that uses only the CPU would fail too. Instead, the reason is reported as a
-    `RuntimeWarning`, and an explicit ``import habana_frameworks.torch`` raises the full error.
+    If the device cannot be loaded, this function only warns (`RuntimeWarning`). An exception would make
+    ``import torch`` fail, even for a program that uses only the CPU. An explicit
+    ``import habana_frameworks.torch`` raises the full error.
     """
     if _PACKAGE in sys.modules:
         return

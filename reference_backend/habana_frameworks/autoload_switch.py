@@ -1,7 +1,7 @@
-"""Read the variables that decide whether ``import torch`` loads the hpu device.
+"""Read the variable ``PT_HPU_AUTOLOAD``, which decides whether ``import torch`` loads the hpu device.
 
-`autoload` uses this module before it imports `habana_frameworks.torch`, which uses this module again to check
-the variables. Therefore this module imports neither `autoload` nor `habana_frameworks.torch`.
+Both `autoload` and `habana_frameworks.torch` import this module. This module imports neither, because
+importing `habana_frameworks.torch` loads the device.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 
 
 def autoload_requested() -> bool:
-    """Return whether ``import torch`` should load the hpu device: not if ``PT_HPU_AUTOLOAD`` is ``0``.
+    """Return whether ``import torch`` should load the hpu device: yes unless ``PT_HPU_AUTOLOAD`` is ``0``.
 
     Raises:
         ValueError: ``PT_HPU_AUTOLOAD`` is neither ``0`` nor ``1``.

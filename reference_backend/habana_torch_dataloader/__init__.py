@@ -1,6 +1,6 @@
-"""The loaders of `habana_dataloader` under the package name of Gaudi's threaded loader.
+"""The data loaders of `habana_dataloader`, under the package name of Gaudi's multi-threaded data loader.
 
-On this device, torch's loader reads with worker processes, so this package adds nothing.
+This backend has no multi-threaded data loader; torch's DataLoader reads data with worker processes instead.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 // The management library of the simulated node: the functions that habana-pyhlml calls. Memory, processes and
-// utilization are measured on the live processes. Facts of hardware are constants, or "not supported".
+// utilization are measured on the live processes. Figures of hardware are constants, or the functions return
+// kNotSupported.
 #include <sched.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ constexpr unsigned kIdleCelsius = 30;
 
 std::atomic<int> g_initialized{0};
 
-// A handle is the number of the module plus one, so it is never null.
+// Returns a handle of a module: the number of the module plus one, so that a handle is never null.
 void* handle_of(unsigned module) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(module) + 1);
 }
@@ -119,8 +120,8 @@ Memory memory_of(unsigned module) {
   return memory;
 }
 
-// The event types that a program wants to wait for. The simulator has no events, so a wait always ends at its
-// timeout. Each set is a separate object, so that several threads can wait at once.
+// The event types for which a program waits. Each set is a separate object, so that several threads can wait
+// at the same time.
 struct EventSet {
   unsigned long long types = 0;
 };
@@ -214,7 +215,7 @@ HLML hlml_device_get_handle_by_pci_bus_id(const char* address, void** device) {
   }
   for (unsigned module = 0; module < kModules; module++) {
     const std::string whole = bus_id(module);
-    if (whole == address || whole.substr(5) == address) {  // the domain is optional
+    if (whole == address || whole.substr(5) == address) {  // "0000:", the PCI domain, is optional
       *device = handle_of(module);
       return kSuccess;
     }
@@ -352,7 +353,7 @@ HLML hlml_device_set_power_management_limit(void* device, unsigned) {
 HLML hlml_device_get_supported_performance_states(void* device, unsigned* states, unsigned size) {
   const Status status = check(device, states);
   for (unsigned i = 0; status == kSuccess && i < size; i++) {
-    states[i] = i == 0 ? 0 : 32;  // the value "unknown" ends the list
+    states[i] = i == 0 ? 0 : 32;  // 32 means "unknown" and ends the list
   }
   return status;
 }
@@ -475,8 +476,8 @@ HLML hlml_device_register_events(void* device, unsigned long long types, void* s
   }
   return status;
 }
-// A simulated module has no errors and no clock changes, so the wait always ends by the timeout in
-// milliseconds.
+// Waits for an event, for at most `timeout` milliseconds. A simulated module has no errors and no clock
+// changes, so the wait always lasts until the timeout.
 HLML hlml_event_set_wait(void* set, EventData* data, unsigned timeout) {
   const Status status =
       check(handle_of(0), set) == kSuccess ? check(handle_of(0), data) : check(handle_of(0), set);
@@ -488,8 +489,8 @@ HLML hlml_event_set_wait(void* set, EventData* data, unsigned timeout) {
   return kTimeout;
 }
 
-// For hl-smi: returns the live processes as lines "id module bytes-in-use largest-bytes name". The result is
-// the number of bytes needed; the text is truncated to `size`.
+// For hl-smi: writes the live processes to `text`, as lines "id module bytes-in-use maximum-bytes-in-use
+// name". Returns the size that the whole text needs; the written text is truncated to `size`.
 HLML hpu_reference_processes(char* text, unsigned size) {
   std::string lines;
   for (const Process& process : processes()) {

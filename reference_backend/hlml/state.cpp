@@ -28,8 +28,8 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Reads a record. Returns false if the file is not a record. Any user may write files to this folder, so only
-// a regular file of exactly the expected size is read.
+// Reads the record of a process. Returns false if the file is not a record. Other users may write any files
+// to this folder, so the function reads only a regular file of exactly the size of a record.
 bool read_record(const std::string& path, Record& record) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) {
@@ -68,8 +68,9 @@ std::vector<std::string> folders() {
   return found;
 }
 
-// Reads name, start and processor time of a process. Returns false if the process no longer exists. The name
-// is in parentheses and may contain any character. Fields 14, 15 and 22 are user time, system time and start.
+// Reads name and processor time of a process from /proc/ID/stat. Returns false if the process that started at
+// `started` no longer exists. In the file, the name is in parentheses and may contain any character. Fields
+// 14, 15 and 22 are user time, system time and start.
 bool read_status(std::int64_t id, std::int64_t started, Process& process) {
   const std::string text = contents("/proc/" + std::to_string(id) + "/stat");
   const std::size_t open = text.find('(');

@@ -1,4 +1,5 @@
-// State of the simulated node for the tools: the records that processes publish, and constants.
+// State of the simulated node for the tools: the records that processes write to shared memory, and
+// constants.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +8,10 @@
 
 namespace hpu_reference::tools {
 
-// Number of modules (cards) of the node.
+// Number of modules (Gaudi cards) of the simulated node.
 constexpr unsigned kModules = 8;
 
-// The layout of a record, which the device's core writes (csrc/memory/shared_statistics.h).
+// The record of a process in a shared file. The device's core writes it (csrc/memory/shared_statistics.h).
 struct Record {
   char magic[8];
   std::int64_t process;
@@ -23,7 +24,7 @@ struct Record {
 };
 static_assert(sizeof(Record) == 64);
 
-// A live process that uses the device.
+// A live process that uses the simulated device.
 struct Process {
   std::int64_t id = 0;
   unsigned module = 0;
@@ -34,15 +35,15 @@ struct Process {
   std::string name;
 };
 
-// Returns the live processes of all users whose records are readable. Records of exited processes are
-// skipped.
+// Returns the live processes of all users, sorted by id. Unreadable records, and records of exited processes,
+// are skipped.
 std::vector<Process> processes();
 
-// Returns the memory of a module in bytes for a process without a memory limit.
+// Returns the default memory of a module in bytes: 4/5 of the host's memory.
 std::int64_t default_limit();
 
-// Returns, for each module, the percentage of one processor that its processes used in a tenth of a second,
-// at most 100. The value is measured at most once per second.
+// Returns the load of each module: the percentage of one processor that the module's processes used in a
+// tenth of a second, at most 100. Calls within one second return the same measurement.
 std::vector<unsigned> utilization();
 
 }  // namespace hpu_reference::tools

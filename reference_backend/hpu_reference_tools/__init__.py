@@ -1,1 +1,1 @@
-"""hl-smi and the management library of the reference HPU's simulated modules."""
+"""hl-smi, and the Python interface of the management library, for the simulated modules (Gaudi cards)."""

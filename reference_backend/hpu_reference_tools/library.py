@@ -1,4 +1,4 @@
-"""The management library, called through ctypes: modules and the processes that use them."""
+"""Read the simulated modules (Gaudi cards) and their processes from the management library, by ctypes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MEBIBYTE = 1 << 20
 
 
 class LibraryError(RuntimeError):
-    """A function of the library has failed, or the library is missing."""
+    """Error: the management library is missing, or one of its functions has failed."""
 
 
 class _Memory(ctypes.Structure):
@@ -41,7 +41,7 @@ class _Pci(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Process:
-    """A live process that uses a module. Sizes are in bytes."""
+    """A live process that uses a module (Gaudi card). Sizes are in bytes."""
 
     id: int
     module: int
@@ -52,7 +52,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Module:
-    """The current state of a module (card). Sizes are in MiB, power in W, temperature in degrees Celsius."""
+    """State of a module (Gaudi card). Memory is in MiB, power in W, temperature in degrees Celsius."""
 
     index: int
     name: str
@@ -72,10 +72,10 @@ class Module:
 
 
 class Library:
-    """The initialised library.
+    """The management library ``libhlml.so``, loaded and initialised.
 
     Raises:
-        LibraryError: the library is missing.
+        LibraryError: the library cannot be loaded or initialised.
     """
 
     def __init__(self) -> None:
@@ -88,22 +88,22 @@ class Library:
         self._call("hlml_init")
 
     def driver_version(self) -> str:
-        """Return the driver's version, which is marked as simulated."""
+        """Return the version of the simulated driver."""
         return self._version("hlml_get_driver_version")
 
     def version(self) -> str:
-        """Return the library's version."""
+        """Return the version of the management library."""
         return self._version("hlml_get_hlml_version")
 
     def modules(self) -> list[Module]:
-        """Return all modules of the node."""
+        """Return the state of all modules of the simulated node."""
         count = ctypes.c_uint()
         self._call("hlml_device_get_count", ctypes.byref(count))
         processes = self.processes()
         return [self._module(index, processes) for index in range(count.value)]
 
     def processes(self) -> list[Process]:
-        """Return the live processes that use the device, by id."""
+        """Return the live processes that use the simulated device, sorted by process id."""
         size = 1 << 16
         while True:
             text = ctypes.create_string_buffer(size)
@@ -150,7 +150,7 @@ class Library:
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._functions, name)(*arguments)
         if status != 0:
-            raise LibraryError(f"{name} of libhlml.so has failed with status {status}")
+            raise LibraryError(f"the function {name} of libhlml.so has failed with status {status}")
 
     def _version(self, name: str) -> str:
         text = ctypes.create_string_buffer(128)

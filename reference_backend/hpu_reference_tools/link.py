@@ -1,4 +1,4 @@
-"""Manage the link through which `habana-pyhlml` finds the library in a fixed system folder."""
+"""Create or remove the symbolic link through which `habana-pyhlml` finds ``libhlml.so``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ SYSTEM_PATH = Path("/usr/lib/habanalabs/libhlml.so")
 
 
 def main(arguments: list[str] | None = None, link_path: Path = SYSTEM_PATH) -> int:
-    """Create or remove the link.
+    """Run the command ``hpu-reference-hlml``.
+
+    Args:
+        arguments: ``link``, ``unlink`` or ``path``; by default from the command line.
+        link_path: path of the link.
 
     Returns:
-        0, or 1 after a message on standard error.
+        The exit status: 0, or 1 after an error message.
     """
     parser = argparse.ArgumentParser(prog="hpu-reference-hlml", description=__doc__)
     parser.add_argument(
         "action",
         choices=("link", "unlink", "path"),
-        help="create the link, remove it, or print the path of the library",
+        help="create the link, remove the link, or print the path of libhlml.so",
     )
     action = parser.parse_args(arguments).action
     if action == "path":
@@ -48,7 +52,7 @@ def _link(link_path: Path) -> None:
         return
     if link_path.exists():
         raise FileExistsError(f"{link_path} already exists and was not created by this program")
-    link_path.unlink(missing_ok=True)  # a link whose target no longer exists
+    link_path.unlink(missing_ok=True)  # remove a link whose target no longer exists
     link_path.symlink_to(PATH)
 
 

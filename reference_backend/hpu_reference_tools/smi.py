@@ -1,7 +1,7 @@
-"""hl-smi: show the modules of the simulated node and the processes that use them.
+"""hl-smi: show the modules (Gaudi cards) of the simulated node and the processes that use the modules.
 
-Memory, processes and their processor load are measured; all other figures are simulated. The output has the
-formats that programs read: the table, ``-v``, ``-L``, ``-q``, and ``-Q FIELDS -f csv``.
+Memory, processes and processor load are measured; all other figures are simulated. The output formats are the
+formats of the real hl-smi that programs read: the table, ``-v``, ``-L``, ``-q``, and ``-Q FIELDS -f csv``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRMWARE = "51.3.0.0"
 _FAMILIES = {"HL-205": "gaudi", "HL-225": "gaudi2", "HL-325L": "gaudi3"}
 _WIDTH = 79
 
-#: Fields of the option -Q, by name: unit ("" for none) and function that returns the value.
+#: Fields of the option -Q: name -> (unit or "", function that returns the value for a module).
 FIELDS: dict[str, tuple[str, Callable[[Module], object]]] = {
     "timestamp": ("", lambda module: datetime.now().strftime("%a %b %d %H:%M:%S %Z %Y").replace("  ", " ")),
     "name": ("", lambda module: module.name),
@@ -49,7 +49,7 @@ FIELDS: dict[str, tuple[str, Callable[[Module], object]]] = {
     "stats.violation.thermal": ("", lambda module: 0),
 }
 
-#: Sections of the option -q, by their names for the option -d: title and function that returns the entries.
+#: Sections of the option -q: name for the option -d -> (title, function that returns a module's entries).
 SECTIONS: dict[str, tuple[str, Callable[[Module], dict[str, object]]]] = {
     "PRODUCT": (
         "Product",
@@ -96,10 +96,10 @@ class UsageError(ValueError):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run hl-smi.
+    """Run the command ``hl-smi``.
 
     Returns:
-        0, or 1 after a message on standard error.
+        The exit status: 0, or 1 after an error message.
     """
     try:
         options = _parser().parse_args(arguments)
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # prevents a second error when the interpreter flushes stdout at exit
+        )  # otherwise the interpreter raises a second error when it flushes stdout at exit
         return 0
 
 
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         "-f", "--format", default="csv", metavar="csv[,noheader][,nounits]", help="format of -Q"
     )
     parser.add_argument(
-        "-i", "--id", metavar="ID", help="only this module: its index, bus id, serial or UUID"
+        "-i", "--id", metavar="ID", help="show only the module with this index, bus id, serial or UUID"
     )
     parser.add_argument("-d", "--display", metavar="SECTIONS", help=f"sections of -q: {','.join(SECTIONS)}")
     parser.add_argument(

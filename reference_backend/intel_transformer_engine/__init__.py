@@ -1,6 +1,6 @@
-"""`habana_frameworks.torch.hpex.experimental.transformer_engine`, under the name by which programs import it.
+"""Alias of the package `habana_frameworks.torch.hpex.experimental.transformer_engine`.
 
-Its modules are the same objects: `intel_transformer_engine.recipe.Format` is the class of `hpex`.
+Both names give the same module objects, so that classes such as `recipe.Format` are identical.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tests.support.nightly import pytest_collection_modifyitems, pytest_configur
 __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-#: Seconds after which the fixture ``gate`` opens all gates itself and fails the test.
+#: Seconds after which the fixture ``gate`` opens all gates of a test and fails the test.
 PATIENCE = 60
 
 
@@ -70,8 +70,9 @@ def device_works() -> Iterator[None]:
 
 @pytest.fixture
 def engine_idle() -> Iterator[None]:
-    """Assert after the test that nothing is queued, the default stream is current and the engine has its
-    initial settings.
+    """After the test, restore the engine's initial settings and the default stream. Wait for all work.
+
+    Then assert that no work is pending.
     """
     import habana_frameworks.torch as ht
 
@@ -85,9 +86,9 @@ def engine_idle() -> Iterator[None]:
 
 @pytest.fixture
 def warm() -> Callable[[Callable[[], Any]], None]:
-    """Return a function that calls another function while the engine queues all operators.
+    """Return ``call_queued(function)``, which calls `function` while the engine queues all operators.
 
-    The engine thereby caches the output metadata of the operators that the other function calls.
+    The engine thereby caches the output metadata of the operators that `function` calls.
     """
     import habana_frameworks.torch as ht
 

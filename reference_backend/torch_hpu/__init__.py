@@ -1,4 +1,4 @@
-"""Deprecated: use ``torch.hpu``. Three functions of ``torch.hpu`` under an older module name."""
+"""Deprecated module with three functions of ``torch.hpu``. Use ``torch.hpu`` instead."""
 
 from __future__ import annotations
 

@@ -48,10 +48,10 @@ def main() -> int:
     wheels.suite_wheel()
     report = {}
     codes = [0]
-    for image in chosen:  # all wheels first: a change of their folder invalidates image layers
+    for image in chosen:  # before any build: new files in the wheel folder invalidate image layers
         wheels.torch_wheel(
             image.args["TORCH"], "public", image.args["PYTHON"]
-        )  # the torch that the device is compiled for
+        )  # the image compiles the device for this torch
         wheels.torch_wheel(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
     for image in chosen:
         base = options.base or docker_engine.available_base_image(

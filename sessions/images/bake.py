@@ -17,12 +17,12 @@ _VARIABLE = re.compile(r"\$\{([A-Z]+)\}")
 
 
 class Unreadable(Exception):
-    """The bake file contains something that this reader does not support."""
+    """Error: the bake file contains something that this reader does not support."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """An image, as the arguments of its ``docker build``."""
+    """A Docker image: its name, and the arguments of the ``docker build`` that builds the image."""
 
     name: str
     context: str

@@ -35,12 +35,12 @@ KINDS = {
         ("libtsan.so",),
         {
             "TSAN_OPTIONS": (
-                # Accesses by torch and Python are ignored, because they are not instrumented; their locks are
-                # observed.
+                # Torch and Python are not instrumented, so their memory accesses are ignored. Their locks are
+                # still observed.
                 "ignore_noninstrumented_modules=1",
                 "history_size=5",  # long enough that a report has the stacks of both accesses
                 "second_deadlock_stack=1",
-                "die_after_fork=0",  # a forked child of a threaded process continues, without checks
+                "die_after_fork=0",  # continue a forked child of a threaded process, without checks
             )
         },
         {"TSAN_OPTIONS": "thread_suppressions.txt"},

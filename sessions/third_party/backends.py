@@ -1,7 +1,7 @@
 """The third-party backends on which the suite runs: their torch, their packages and their sources.
 
-None of their sources is part of this repository. A backend of a package index is installed from there; the
-source of another is a checkout that the option ``--tree`` names.
+This repository does not contain their sources. A backend in a package index is installed from the index. For
+any other backend, the option ``--tree`` passes a checkout of its source.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class ThirdPartyBackend:
-    """A backend that this project does not make.
+    """A PyTorch backend of another project, and how to install the backend.
 
-    ``target`` is the name of its target file. ``torch`` is the release that it needs; by default that of the
-    session. ``requirements`` are packages of the index. ``source`` names the repository, the commit or tag,
-    and the folder for ``--tree``. That folder is installed if ``is_installed`` is true; otherwise it is only
-    added to Python's path.
+    ``target`` is the name of the backend's target file. ``torch`` is the release that the backend needs; by
+    default the session's release. ``requirements`` are packages of a package index. ``source`` names the
+    repository, the commit or tag, and the folder for ``--tree``. If ``is_installed`` is true, this folder is
+    installed with pip; otherwise the folder is only added to Python's path.
     """
 
     target: str

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One call of a client's test runner."""
+    """One test command of a client (third-party program): its name, arguments and environment variables."""
 
     name: str
     arguments: tuple[str, ...]
@@ -45,14 +45,14 @@ class Client:
     torch: str = ""
     #: Packages that a CUDA build of torch installs and that break the client without a GPU.
     without: tuple[str, ...] = ()
-    #: Whether torch must load the device, because the client does not import the device itself.
+    #: Whether ``import torch`` must load the device, because the client does not import the device itself.
     asks_torch: bool = False
     #: Whether the client's source tree is installed. Otherwise only its tests are used.
     is_installed: bool = True
     #: Environment variables for the build of the requirements.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: The number of the client's own tests, or 0. If it is not 0, the page lists the tests that pass in no
-    #: run.
+    #: The number of the client's own tests, or 0. If the number is not 0, the page lists the client's tests
+    #: that pass in no run.
     tests: int = 0
     #: Tests that cannot pass: patterns of the text "test: failure text", and the reason of each pattern.
     misses: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from sessions.third_party.programs import Client
 
-#: The end of a report name if ranks may write reports too. pytest replaces the variable by the rank's number.
+#: End of the name of a report that ranks may write too. pytest replaces the variable by the rank's number.
 RANK = "-rank$LOCAL_RANK"
 
 
@@ -44,8 +44,8 @@ def read_reports(
 ) -> ProgramTestResults:
     """Return the results of one run, from the reports of pytest and of the retries in separate processes.
 
-    If the name of a report ends in `RANK`, ranks that a test started may have written further reports. Such a
-    test passes if it passes in all these reports.
+    If the name of a report ends in `RANK`, the ranks that a test has started may have written further
+    reports. The test then passes only if it passes in all these reports.
     """
     alone = {test for report in retry_reports for test in _passed(report)}
     alone -= {
@@ -151,7 +151,7 @@ def _count_tests(tests: Mapping[str, Sequence[str]]) -> int:
 
 
 def counts_sentence(outcome: ProgramTestResults) -> str:
-    """Return the counts of a run as text."""
+    """Return the numbers of passed, failed and skipped tests of a run as a phrase."""
     if outcome.note:
         return outcome.note
     return (

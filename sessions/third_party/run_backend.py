@@ -17,7 +17,8 @@ def run_backend(session: nox.Session, name: str, arguments: Sequence[str]) -> No
     """Install a backend and run the suite on it.
 
     ``arguments`` are ``--tree PATH`` and options of ``conformance run``. The session fails if the run is
-    incomplete, or if a result is an error of the suite. Any other result is a fact about the backend.
+    incomplete, or if a result has the verdict ``error`` (a fault of the suite). Failed results do not fail
+    the session, because they are deviations of the backend.
     """
     backend = BACKENDS[name]
     parser = argparse.ArgumentParser(prog=f"nox -s third_party -- {name}", allow_abbrev=False)

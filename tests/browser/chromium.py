@@ -1,4 +1,6 @@
-"""Helper functions for tests in a headless Chromium: start, screenshots, accessibility rules of axe."""
+"""Helper functions for tests in a headless Chromium: start the browser, save screenshots, and check
+accessibility with axe.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from typing import Any
 
 import pytest
 
-#: Folder for screenshots of the pages, if a person wants to inspect them.
+#: Folder in which tests save screenshots of the pages, for a person to inspect. None: save no screenshots.
 SCREENSHOTS = os.environ.get("CONFORMANCE_SCREENSHOTS")
 
 
 def require_chromium() -> None:
-    """Skip the test if Chromium or selenium is missing. Under ``nox -s browser`` raise
-    RuntimeError instead.
+    """Skip the test if Chromium or selenium is missing. Under ``nox -s browser`` raise RuntimeError instead
+    of skipping.
     """
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     missing += [name for name in ("selenium",) if importlib.util.find_spec(name) is None]
@@ -27,8 +29,8 @@ def require_chromium() -> None:
 
 
 def start_chromium(profile: Path) -> Any:
-    """Start a headless Chromium without background network traffic. It stores its profile in the folder
-    ``profile``.
+    """Start a headless Chromium without background network traffic. Chromium stores its user profile in the
+    folder ``profile``.
     """
     from selenium import webdriver
 
@@ -60,13 +62,16 @@ def emulate_color_scheme(browser: Any, dark: bool) -> None:
 
 
 def accessibility_violations(browser: Any) -> list[str]:
-    """Return the accessibility rules of axe that the page violates. Skip the test if axe is not installed."""
+    """Return the accessibility rules that the page violates, as axe reports them. Skip the test if axe is not
+    installed.
+    """
     spec = importlib.util.find_spec("axe_playwright_python")
     if spec is None or not spec.submodule_search_locations:
         if os.environ.get("CONFORMANCE_BROWSER") == "1":
             raise RuntimeError("axe is not installed: pip install --no-deps axe-playwright-python")
         pytest.skip("axe is not installed; run nox -s browser")
-    # Only the package's script axe.min.js is used: its Python code controls Playwright, not selenium.
+    # Of the package, only the script axe.min.js is used. The package's Python code controls Playwright and
+    # not selenium.
     browser.execute_script((Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text())
     report = browser.execute_async_script(
         "const done = arguments[0]; axe.run(document).then((found) => done(found.violations.map((rule) =>"

@@ -1,4 +1,4 @@
-"""The fixture ``browser``: Chromium, started once for each test file."""
+"""The fixture ``browser``: a headless Chromium, started once for each test file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser import chromium
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A headless Chromium."""
+    """Yield a headless Chromium."""
     chromium.require_chromium()
     driver = chromium.start_chromium(tmp_path_factory.mktemp("profile"))
     yield driver

@@ -1,9 +1,8 @@
 """Compare a page with its reviewed, committed screenshot.
 
-Fonts differ between machines, and numbers in texts change with the suite. The test therefore compares grey
-images at an eighth of the page's size. The comparison detects a part that moves, disappears or loses its
-colours. It does not detect changed digits. ``CONFORMANCE_PICTURES=write`` saves new screenshots. Review them
-before you commit them.
+Fonts differ between machines, and numbers in texts change with the suite. The comparison therefore uses small
+grey images (COMPARED). It detects a part that moves, disappears or loses its colours. It does not detect
+changed digits. ``CONFORMANCE_PICTURES=write`` saves new screenshots. Review them before you commit them.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ import pytest
 from tests.browser import chromium
 
 FOLDER = Path(__file__).parent / "screenshots"
-#: Width and height in pixels: of committed screenshots (KEPT), and of images that are compared (COMPARED).
+#: Width and height in pixels. KEPT: committed screenshots. COMPARED: the smaller images that are compared.
 KEPT = (600, 450)
 COMPARED = (150, 112)
-#: Allowed mean difference of grey values (MEAN, of 255), and allowed share of pixels that differ by more than
-#: `_FAR` of 255 (SHARE).
+#: MEAN: the allowed mean difference of grey values, which go from 0 to 255. SHARE: the allowed share of
+#: pixels whose grey values differ by more than `_FAR`.
 MEAN = 4.0
 SHARE = 0.03
 _FAR = 48
 
 
 def mean_and_share_of_differences(current: Any, committed: Any) -> tuple[float, float]:
-    """Return the mean difference of two images' grey values, and the share of pixels that differ by more than
-    `_FAR`.
+    """Return the mean difference of two images' grey values (0 to 255), and the share of pixels whose grey
+    values differ by more than `_FAR`.
     """
     from PIL import Image
 
@@ -44,8 +43,8 @@ def mean_and_share_of_differences(current: Any, committed: Any) -> tuple[float, 
 
 
 def assert_page_matches_screenshot(browser: Any, name: str, output_folder: Path, dark: bool = False) -> None:
-    """Assert that the page looks like the committed screenshot ``name``. If not, save the page's screenshot
-    in ``output_folder``.
+    """Assert that the page looks like the committed screenshot ``name``. If the page differs, save a new
+    screenshot in ``output_folder``.
 
     ``dark``: emulate a user whose browser prefers dark pages.
     """

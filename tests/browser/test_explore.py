@@ -30,8 +30,8 @@ Open = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a site with three backends. One passes, one regressed in its fourth run, and one
-    has a single run, which fails.
+    """Return the folder of a site with three backends. The first backend passes, the second regressed in its
+    fourth run, and the third has a single run, which fails.
     """
     folder = tmp_path_factory.mktemp("site")
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {
@@ -67,10 +67,10 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def show(browser: Any, address: str) -> Iterator[Open]:
-    """Return a function that opens a view of the page and asserts the page's title.
+    """Return a function that opens a view of the page ``explore.html`` and asserts the page's title.
 
-    A script in a results file, if executed, would have changed the title. After the test, assert that the
-    console is empty and that the page made no external request.
+    The results contain a script that would change the title if the browser executed it. After the test,
+    assert that the console is empty and that the page made no external request.
     """
     browser.get_log("performance")
 

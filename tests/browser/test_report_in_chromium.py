@@ -1,5 +1,5 @@
-"""The report page in a headless Chromium, with the results of a passing device, of an early bring-up, of a
-regression, and with a million results.
+"""Tests of the report page in a headless Chromium. The results are those of a passing device, an early
+bring-up, a regression, and a million results.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def failing_row(kind: str, message: str, verdict: str = "fail") -> dict[str, Any
 
 
 def legs_of(target: str) -> tuple[list[Any], list[Any]]:
-    """Return the legs of a run of the artificial target (one of TARGETS), and the legs of its
-    previous run.
+    """Return the legs of an artificial run, and the legs of the run before it. ``target`` is
+    one of TARGETS.
     """
     with fixed_suite_digest():
         before = leg("bringup", "eager")
@@ -73,7 +73,9 @@ def legs_of(target: str) -> tuple[list[Any], list[Any]]:
 
 
 def snippet_of_row(leg: Leg, row: ResultRow) -> str | None:
-    """Return a snippet for rows of ``mul`` and ``div``, which have one cause, and None for other rows."""
+    """Return a snippet for rows of the operators ``mul`` and ``div``, whose failures have one cause. Return
+    None for other rows.
+    """
     return SCRIPT if "/mul@" in row["id"] or "/div@" in row["id"] else None
 
 
@@ -95,7 +97,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Any:
-    """Return a function that opens an address. Afterwards assert that the console is empty."""
+    """Return a function that opens an address. After the test, assert that the browser's console is empty."""
 
     def open_address(address: str) -> Any:
         browser.get("about:blank")  # if only the fragment changes, the browser does not reload the page

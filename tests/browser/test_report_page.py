@@ -1,4 +1,4 @@
-"""The script of the report page, run by Node if Node is installed."""
+"""Tests of the report page's script. Node runs the script, and the tests are skipped if Node is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 
 def texts_of_views(folder: Path, *views: str) -> list[str]:
-    """Return the text of each view of a report with three legs, without tags."""
+    """Write the report page of three legs. Return the text of each view, without HTML tags."""
     legs = [
         leg("eager", "pass", "fail"),
         leg("lazy", "fail", "fail", "pass", build="2.13.0+git1"),

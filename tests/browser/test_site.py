@@ -84,7 +84,9 @@ class SilentRequestHandler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
-    """Open the matrix. Afterwards assert that the console is empty and that no external request was made."""
+    """Open the page of the matrix. After the test, assert that the browser's console is empty and that the
+    page made no external request.
+    """
     browser.get_log("performance")
     browser.get(f"{address}/index.html")
     yield browser
@@ -179,7 +181,7 @@ def test_every_link_leads_to_an_existing_page_and_anchor(page):
 
 def test_the_page_of_a_backend(page):
     page.find_element(By.LINK_TEXT, "Reference HPU (simulated)").click()
-    # A script in a results file, if executed, would have changed the title.
+    # The results contain a script that would change the title if the browser executed it.
     assert page.title == "Reference HPU (simulated)"
     summary = page.find_element(By.CSS_SELECTOR, "details summary")
     summary.click()

@@ -22,13 +22,17 @@ def faulty_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
 
 @register_backend
 def faulty_slightly_larger(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile a graph whose results are three hundredths larger, in bfloat16 less than four units."""
+    """Compile a graph whose results are three hundredths larger. In bfloat16 this is less than four times the
+    machine epsilon.
+    """
     return lambda *args: [out * 1.03 for out in module(*args)]
 
 
 @register_backend
 def faulty_last_gradient_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile a graph whose backward pass takes no gradient from the last of 64 and more rows."""
+    """Compile a graph whose backward pass ignores the gradient of the last row of results with at least 64
+    rows.
+    """
 
     def last_row_detached(value: torch.Tensor) -> torch.Tensor:
         is_large = value.dim() == 2 and value.shape[0] >= 64
@@ -49,7 +53,7 @@ def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any
 
 @register_backend
 def faulty_last_row_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile a graph that does not write the last row of results of 64 and more rows."""
+    """Compile a graph that returns zeros in the last row of results with at least 64 rows."""
 
     def without_last_row(value: torch.Tensor) -> torch.Tensor:
         is_large = value.dim() == 2 and value.shape[0] >= 64
@@ -60,7 +64,7 @@ def faulty_last_row_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
 
 @register_backend
 def faulty_old_rows_of_written_views(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile a graph that adds to a tensor before the writes through its views."""
+    """Compile a graph without its first in-place multiplication, so that later calls read the old values."""
     for node in module.graph.nodes:
         if node.op == "call_method" and node.target == "mul_":
             node.replace_all_uses_with(node.args[0])
@@ -91,7 +95,7 @@ def faulty_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
 
 @register_backend
 def faulty_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile a graph without its last write."""
+    """Compile a graph without its last in-place call."""
     for node in reversed(module.graph.nodes):
         if node.op == "call_method" and node.target.endswith("_"):
             node.replace_all_uses_with(node.args[0])

@@ -1,4 +1,4 @@
-"""The fixture ``faulty``: it lets the rank processes of a test import the injected faults."""
+"""The fixture ``faulty``, which lets the rank processes of a test import the injected faults."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support import python_path
 
 @pytest.fixture()
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, pytest.MonkeyPatch]]:
-    """Return a folder for target files, and a monkeypatch. Rank processes of the test can import ``tests``
-    and hence the faults. After the test, kill all rank pools.
+    """Return a folder for target files, and a monkeypatch. PYTHONPATH contains the package ``tests``, so the
+    rank processes of the test can import the faults. After the test, kill all rank pools.
     """
     monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

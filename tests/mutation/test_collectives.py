@@ -19,7 +19,9 @@ from tools.mutation.mutant import Mutant
 
 @program
 def collectives(rank: Rank) -> dict[str, Any]:
-    """Run a few collectives on different numbers. Return their results by name."""
+    """Run a few collectives on numbers that depend on the rank. Return the results by name, and the name of
+    the error of an invalid call.
+    """
     import torch.distributed as dist
 
     me = float(rank.rank)

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(
     reason="needs CONFORMANCE_POWER_BUILD, a folder for the interposer",
 )
 
-# Mutants of the device guard need a device with streams. Torch looks up the guard only once, so the device is
-# imported before any test runs.
+# Mutants of the device guard need a device with streams. Torch looks up a device's guard only once, so the
+# device must be imported before any test runs.
 core = pytest.importorskip("habana_frameworks.torch")._C
 
 #: Seconds of work that `busy` queues on a stream.
@@ -238,7 +238,7 @@ def value_copied_from_busy_stream() -> float:
 def test_a_copy_that_does_not_wait_for_work_in_progress() -> None:
     extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     fault_index = 0
-    while True:  # find the first index that no mutation point of another test has
+    while True:  # find an index that is no mutation point of another test
         try:
             extension.set_observed(fault_index, [])
         except IndexError:

@@ -60,8 +60,8 @@ def ramp_with_gaps(*sizes: int) -> torch.Tensor:
 
 
 class InjectedFault(NamedTuple):
-    """A mutant, a call that triggers the mutant, a call that does not, and a predicate that is true for the
-    mutated result of the triggering call.
+    """A mutant with two calls. Only the first call triggers the mutant. ``wrong`` is true for the result of
+    this call if the mutant changed it.
     """
 
     fault: Mutant
@@ -80,8 +80,8 @@ def mutant_of(overload: str, kind: str, position: int = 0, value: int = 0) -> Mu
 
 
 def differs_from_ramp_after(index: int, size: int) -> Callable[[torch.Tensor], bool]:
-    """Return a predicate that is true if exactly the elements from ``index`` on differ from
-    ``ramp(size)``.
+    """Return a predicate that compares a result with ``ramp(size)``. It is true if exactly the elements from
+    ``index`` on differ.
     """
     return lambda result: (
         (result.flatten() != ramp(size)).nonzero().flatten().tolist() == list(range(index, size))
@@ -464,7 +464,8 @@ def test_a_stale_number_comes_from_a_call_of_equal_dtypes(inject: Any) -> None:
         return aten.add.Tensor(ramp(2, dtype=torch.float64), ramp(2), alpha=2).tolist()
 
     assert inject(stale, of_other_dtypes)[0] == [3, 6]
-    # A mutant that is enabled again does not use numbers that it stored when it was enabled before.
+    # A mutant stores numbers while it is enabled. If it is enabled again, it must not use the earlier
+    # numbers.
     assert inject(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
 
 
@@ -521,7 +522,7 @@ def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
 
 def test_every_mutation_operator_is_injected_here() -> None:
     tested_elsewhere = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
-    tested_elsewhere |= {"host-not-awaited"}  # needs a device with streams: test_guard_and_autocast.py
+    tested_elsewhere |= {"host-not-awaited"}  # tested in test_guard_and_autocast.py, on a device with streams
     assert {injected.fault.operator for injected in INJECTED_FAULTS} | tested_elsewhere == set(
         operators.MUTATION_OPERATORS
     )

@@ -1,8 +1,8 @@
 """A backend for tests of snippets: the reference device with one injected fault. The environment variable
 FAULT names the fault.
 
-A fault changes torch itself or a kernel of the device, so that it affects both the suite and a snippet, which
-does not import the suite. If FAULT is empty, the device is correct.
+A fault changes torch itself or a kernel of the device. It therefore affects the suite and also a snippet,
+which does not import the suite. If FAULT is empty, the device is correct.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import habana_frameworks.torch  # noqa: F401  (makes the device)
+import habana_frameworks.torch  # noqa: F401  (registers the device)
 import torch
 from habana_frameworks.torch.hpu import HPUGraph
 from torch._dynamo import register_backend
@@ -23,7 +23,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 DEVICE = "hpu"
 FAULTS: dict[str, Callable[[], None]] = {}
-#: Python kernels that replace the device's kernels. A kernel is registered as long as this library exists.
+#: Registers Python kernels that replace the device's kernels. The kernels stay registered as long as this
+#: object exists.
 _library = torch.library.Library("aten", "IMPL")
 _named = os.environ.get("FAULT", "")
 fallbacks = 0
@@ -68,7 +69,7 @@ def replace_kernel(name: str, change: Callable[..., Any]) -> None:
 
 
 def one_hundredth_too_large(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the kernel's result, one hundredth too large."""
+    """Return the kernel's result multiplied by 1.01."""
     return call(*args, **kwargs) * 1.01
 
 
@@ -323,13 +324,17 @@ def foreach_too_far() -> None:
 
 @register_fault
 def deaf() -> None:
-    """Ignore set_stream, so that all work runs on the stream that was current before."""
+    """Make torch.accelerator.set_stream do nothing, so that all work runs on the stream that was current
+    before.
+    """
     torch.accelerator.set_stream = lambda stream: None
 
 
 @register_fault
 def mute() -> None:
-    """Make events order nothing, and turn off the device's ordering of streams by memory."""
+    """Make events have no effect on the order of work, and turn off the device's ordering of streams by
+    memory.
+    """
     os.environ["HPU_REFERENCE_STREAM_ORDER"] = "events"
     torch.Event = Event
 
@@ -356,7 +361,7 @@ class Event(torch.Event):
 
 @register_fault
 def blind() -> None:
-    """Omit the device from profiles and memory histories."""
+    """Omit the device from profiler traces and memory histories."""
     original = torch.profiler.profile.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -370,7 +375,7 @@ def blind() -> None:
 
 @register_fault
 def forgetful() -> None:
-    """Lose the last element in non-blocking copies to the device, and raise an error in record_stream."""
+    """Zero the last element in non-blocking copies to the device, and raise an error in record_stream."""
     copy_ = torch.Tensor.copy_
 
     def change(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -388,7 +393,7 @@ def forgetful() -> None:
 
 @register_fault
 def lost() -> None:
-    """Skip in-place additions."""
+    """Make in-place additions on the device do nothing."""
     add_ = torch.Tensor.add_
     torch.Tensor.add_ = lambda self, *args, **kwargs: (
         self if is_on_device(self) else add_(self, *args, **kwargs)
@@ -447,7 +452,7 @@ def deaf_graphs() -> None:
 
 
 class Graph(HPUGraph):
-    """A graph whose replay does nothing if FAULT is ``deaf_graphs``."""
+    """A device graph. If FAULT is ``deaf_graphs``, its replay does nothing."""
 
     def replay(self) -> None:
         if _named != "deaf_graphs":

@@ -1,5 +1,5 @@
 """The results that must fail with each fault of :mod:`broken_backend`: a list of (mode, fault, result ids).
-Each property occurs once.
+Each property occurs only once in the list.
 """
 
 from __future__ import annotations

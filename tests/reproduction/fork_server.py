@@ -16,10 +16,10 @@ from typing import Any
 
 
 def serve(work: Callable[[Any], int | None]) -> None:
-    """Read requests from stdin. Call ``work(request)`` in a fork for each, and print its exit code and
-    output.
+    """Read requests from stdin. For each, call ``work(request)`` in a fork, and print the fork's exit code
+    and output as JSON.
 
-    ``request["variables"]`` is the environment of the fork. ``work`` reads the other keys.
+    ``request["variables"]`` is the environment of the fork. ``work`` reads the other keys of the request.
     """
     for line in sys.stdin:
         request = json.loads(line)
@@ -60,7 +60,7 @@ class Server:
         )
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the reply to a request: ``code`` and ``output``."""
+        """Send a request, and return the reply: the fork's exit ``code`` and its ``output``."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()

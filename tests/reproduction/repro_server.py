@@ -1,9 +1,9 @@
 """Server process: for each request, create snippets of results on the broken backend in a fork of this
 process, and print the outcomes as JSON.
 
-This process has loaded the suite. It imports the broken backend itself only if its own variable FAULT is set;
-otherwise the forks import the backend. A request has ``mode``, ``ids``, ``seconds`` for shrinking, and
-``variables`` with the fault in ``FAULT``.
+This process has loaded the suite. If its own variable FAULT is set, this process also imports the broken
+backend. Otherwise the forks import the backend. A request has ``mode``, ``ids``, ``seconds`` for shrinking,
+and ``variables``, in which ``FAULT`` names the fault.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def print_snippet_outcomes(request: Any) -> None:
 
 
 def snippet_and_outcomes(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
-    """Return the snippet of one result, and the snippet's outcome on the broken and on the correct device."""
+    """Return the snippet of one result, and the outcomes of the snippet on the broken device and on the
+    correct device.
+    """
     result_id = ResultId.parse(text)
     kind = subject_kind_of(result_id)
     entry = find_property(kind, result_id.case.property)

@@ -1,7 +1,7 @@
 """Server process: for each request, run a script in a fork of this process.
 
-This process has loaded torch and the torch modules that the broken backend imports. It has loaded nothing of
-the suite. A request has ``path``, ``arguments`` and ``variables``.
+This process has loaded torch and the torch modules that the broken backend imports. It has loaded no module
+of the suite. A request has ``path``, ``arguments`` and ``variables``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any
 
-import torch._dynamo  # noqa: F401  (the slow import, which forks share)
+import torch._dynamo  # noqa: F401  (slow to import; forks inherit it)
 from fork_server import serve
 
 

@@ -27,7 +27,7 @@ from tests.support.nightly import NIGHTLY, every_nth
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-#: Seconds for shrinking in these tests. Other tests check the result of shrinking.
+#: Time limit in seconds for shrinking. It is short, because other tests check the result of shrinking.
 SECONDS = 0.5
 
 
@@ -36,15 +36,15 @@ def environment_with_fault(fault: str = "") -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "FAULT": fault}
 
 
-#: Faults in functions that torch's operator databases refer to. They must be injected before the databases
-#: are loaded, so each needs a server process of its own.
+#: Faults in functions to which torch's operator databases refer. Such a fault must be injected before the
+#: databases are loaded, so each of these faults needs its own server process.
 EARLY = {"inplace"}
 
 
 @pytest.fixture(scope="module")
 def shared_server() -> Iterator[Server]:
-    """Return the server process that creates snippets. Tests share it, because its start takes as long as
-    several snippets.
+    """Return the server process that creates snippets. Several tests share the process, because its start
+    takes as long as several snippets.
     """
     server = Server("repro_server.py", environment_with_fault())
     yield server
@@ -53,8 +53,8 @@ def shared_server() -> Iterator[Server]:
 
 @pytest.fixture
 def server(fault: str, shared_server: Server) -> Iterator[Server]:
-    """Return the shared server process, or for a fault of EARLY a process that injects the fault at its
-    start.
+    """Return a server process that creates snippets with ``fault``. This is the shared process, or for a
+    fault of EARLY a process that injects the fault at its start.
     """
     if fault not in EARLY:
         yield shared_server
@@ -64,16 +64,16 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
     early.close()
 
 
-#: Outside the nightly run every third fault is tested, with three results each. This suffices,
-#: because the same code writes all snippets. In every run, ``tests/injected_faults`` tests that each property
-#: detects its faults.
+#: Faults to test, with their results. Outside the nightly run this is every third fault with three results.
+#: This suffices, because the same code writes all snippets, and ``tests/injected_faults`` tests in every run
+#: that each property detects its faults.
 TRIED = [
     (mode, fault, ids[: None if NIGHTLY else 3])
     for mode, fault, ids in every_nth(3, expected_failures_by_fault.RED)
 ]
 
 
-@pytest.mark.nightly("each snippet runs twice in a new process; one code writes them all", every=2)
+@pytest.mark.nightly("each snippet starts two processes; the same code writes all snippets", every=2)
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
 def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
     server: Server, mode: str, fault: str, ids: list[str]
@@ -96,14 +96,14 @@ def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
     property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
-    unshown = {"huge_tensors"}  # not tested here, because it needs 8 GiB
+    unshown = {"huge_tensors"}  # not tested, because it needs 8 GiB
     assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
 
 @pytest.mark.nightly("writes the scripts of all behaviours; a sample of them runs every day")
 def test_every_behaviour_has_a_script() -> None:
-    """The check of every behaviour is the same code, so it suffices that each behaviour's program can be
-    written as a script.
+    """The program of every behaviour can be written as a script. This test suffices, because all behaviours
+    share the code of their check.
     """
     property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
@@ -175,8 +175,8 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     script = snippet_of_first_result(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    # The report that `conformance report` writes contains the snippet too. A new run without --snippets
-    # removes the snippet from the folder.
+    # `conformance report` writes the snippet into the report. A new run without --snippets removes the
+    # snippet from the folder.
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embedded_json(script) in (folder / "report.html").read_text()
@@ -185,7 +185,7 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     assert html.embedded_json(script) not in (folder / "report.html").read_text()
 
 
-@pytest.mark.nightly("files of snippets and snippets of crashes are each in a test of every run")
+@pytest.mark.nightly("every run tests snippet files, and snippets of crashes")
 def test_a_crash_gives_a_snippet_file(tmp_path: Path) -> None:
     options = ("--mode", "eager", "--snippet", "s.py")
     done = run_repro("value/sin@float32", *options, fault="crash", cwd=tmp_path)

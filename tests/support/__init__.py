@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def python_path(*folders: Path) -> str:
-    """Return the PYTHONPATH of a process that imports ``conformance``, ``tests`` and the modules in
+    """Return the value of PYTHONPATH for a process that imports ``conformance``, ``tests`` and the modules in
     ``folders``.
     """
     return os.pathsep.join([*map(str, folders), str(ROOT), os.environ.get("PYTHONPATH", "")])

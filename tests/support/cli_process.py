@@ -1,8 +1,9 @@
-"""Run ``conformance`` commands in a process of their own, with the subjects of ``misbehaving_subjects.py``.
+"""Run ``conformance`` commands in separate processes, with the artificial subjects of
+``misbehaving_subjects.py``.
 
-The process is a fork of the command server (``command_server.py``), which has imported torch: the imports
-take longer than most commands. Tests of how a command starts, ends or schedules its work do not use this
-module. They start a new interpreter.
+Each process is a fork of the command server (``command_server.py``), which has imported torch. A fork saves
+the imports, which take longer than most commands. Tests of how a command starts, ends or schedules its work
+do not use this module. They start a new interpreter.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ def sham_environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
 
 
 def write_bare_target(folder: Path) -> str:
-    """Write a target file for the CPU in eager mode, and return its name. The target has no expectations,
-    because the expectations of target cpu match operators and would be stale.
+    """Write a target file for the CPU in eager mode, and return the name of the file. The target has no
+    expectations. The expectations of target cpu match operators, so a run of artificial subjects would report
+    them as stale.
     """
     text = (ROOT / "conformance" / "target" / "known" / "cpu.toml").read_text()
     text = re.sub(r"(?m)^modes = .*$", 'modes = ["eager"]', text)
@@ -68,7 +70,9 @@ def write_bare_target(folder: Path) -> str:
 
 
 def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) -> Run:
-    """Run a ``conformance`` command in a folder. The command ``run`` writes to the subfolder ``out``."""
+    """Run a ``conformance`` command in ``folder``. The command ``run`` writes its results to the subfolder
+    ``out``.
+    """
     command = [sys.executable, "-m", "conformance", *arguments]
     if arguments[0] in ("run", "repro"):
         command += ["--extra", "tests.support.misbehaving_subjects"]
@@ -81,8 +85,8 @@ def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) 
 
 @functools.cache
 def _command_server() -> subprocess.Popen[str]:
-    """Start this process's command server at the first call, and return it. It is killed when this process
-    exits.
+    """Return this process's command server, which the first call starts. The server is killed when this
+    process exits.
     """
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.support.command_server"],
@@ -98,8 +102,8 @@ def _command_server() -> subprocess.Popen[str]:
 def run_in_fork(
     command: list[str], folder: Path, variables: dict[str, str], seconds: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m conformance …`` in a fork of the command server. Return the same result as
-    `subprocess.run`.
+    """Run the ``command``, which starts with ``python -m conformance``, in a fork of the command server.
+    Return the same result as `subprocess.run`.
     """
     server = _command_server()
     assert server.stdin is not None and server.stdout is not None
@@ -107,7 +111,7 @@ def run_in_fork(
         files = {name: Path(output_folder, name) for name in ("out", "err")}
         request = {
             "arguments": command[3:],
-            # With a different hash seed the command would restart itself in a new interpreter.
+            # The command restarts in a new interpreter if the hash seed is different.
             "variables": variables | {"PYTHONHASHSEED": "0"},
             "cwd": str(folder),
             "seconds": seconds,

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-import torch  # noqa: F401  the import that the forks save
+import torch  # noqa: F401  slow to import; forks inherit it
 
 import conformance.cli
 
@@ -46,8 +46,8 @@ def run_request(request: dict[str, Any]) -> int:
 
 
 def wait_for_child(child: int, seconds: float) -> int | None:
-    """Wait for a fork. Return its exit code, which is negative for a signal. After ``seconds`` kill the fork
-    and return None.
+    """Wait until a fork ends. Return its exit code, which is negative if a signal ended the fork. After
+    ``seconds`` kill the fork and return None.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -61,8 +61,8 @@ def wait_for_child(child: int, seconds: float) -> int | None:
 
 
 def next_request_in_fork() -> dict[str, Any] | None:
-    """Fork for each request. In a fork, return the request. In the server, return None at the end of the
-    input.
+    """Fork for each request. In the fork, return the request. In the server, return None when
+    the input ends.
     """
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)

@@ -1,8 +1,8 @@
-"""Read and update ``tests/durations.json``, a table of the seconds of each test file.
+"""Read and update ``tests/durations.json``, a table of the recorded seconds of each test file.
 
-``python -m tests.support.durations JUNIT`` updates the table from the JUnit file of a run of all tests
-(``nox -s tests -- --junitxml junit.xml``). The table determines only the order in which test files run, so
-update it only after large changes.
+``python -m tests.support.durations JUNIT`` updates the table from the JUnit file of a run of all tests (``nox
+-s tests -- --junitxml junit.xml``). The table determines only the order in which test files run, so update it
+only after large changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A fake device on the CPU with streams and events, and variants of it with one fault each.
+"""A fake device on the CPU with streams and events, and variants of the device with one fault each.
 
 In-place kernels on a side stream are queued. A queue runs only when the host waits for the stream or for an
-event, and only as far as this wait requires. This is the latest execution that the requirements allow, so a
-program that omits a necessary wait reads wrong values.
+event, and only as far as this wait requires. The work thus runs as late as the program permits, so a program
+that omits a necessary wait reads wrong values.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Event:
 
 
 class Deferring(TorchDispatchMode):
-    """Dispatch mode that queues each in-place call on the stream. Any other call runs immediately, before the
+    """Dispatch mode that queues each in-place call on ``stream``. Any other call runs immediately, before the
     queued work.
     """
 
@@ -297,7 +297,7 @@ class HastyCopies(Api):
 
 
 class LateCopies(Api):
-    """A device that runs copies after later work of their stream, in the order of the copies."""
+    """A device that runs the queued copies of a stream after all other queued work of the stream."""
 
     def stream(self) -> Any:
         class Late(Stream):
@@ -310,7 +310,7 @@ class LateCopies(Api):
 
 
 class ReusingPinned(Api):
-    """Uses the memory of a freed pinned tensor again while a copy from it is queued."""
+    """A device that reuses the memory of a freed pinned tensor while a copy from this memory is queued."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)

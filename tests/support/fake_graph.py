@@ -1,5 +1,5 @@
 """Fake device graphs on the CPU, and variants with one fault each. A graph records the operator calls of a
-capture below autograd, and runs them again at each replay.
+capture below autograd, and runs the calls again at each replay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A fake device on the CPU whose profiler traces and memory history look like a device's, and variants of it
-with one fault each.
+"""A fake device on the CPU whose profiler traces and memory history look like those of a real device, and
+variants of the fake device with one fault each.
 
 Each operator of the CPU's profiler trace that calls no other operator becomes a device row, in call order. If
-a stream queues a call, the call gets its row when it runs, and not when it is issued. A queued call is
+a stream queues a call, the row shows the time when the call runs, and not when it is issued. A queued call is
 recognised by its inner call of ``detach``.
 """
 
@@ -155,7 +155,7 @@ class NoRows(Api):
 
 
 class Unlinked(Api):
-    """A device whose rows in a profiler trace are not linked to operators."""
+    """A device whose rows in a profiler trace are linked to no operators."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=0) for row in super().device_rows(operators)]
@@ -208,7 +208,7 @@ class EarlyWaiters(Api):
 
 
 class Backwards(Api):
-    """A device whose rows have start and end exchanged."""
+    """A device whose rows in a profiler trace have start and end exchanged."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [

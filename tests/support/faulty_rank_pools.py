@@ -37,8 +37,8 @@ backend = "hpu_backend"
 [distributed]
 backend = "hccl"
 """
-#: By fault: the failure kinds of which one must reveal the fault. A fault without an entry must be revealed
-#: by failure kind ``value``.
+#: Name of a fault -> failure kinds, of which at least one must occur. A fault without an entry must cause the
+#: failure kind ``value``.
 KINDS: dict[str, set[str]] = {
     "other_dtype": {"dtype"},
     "handle_never_done": {"state"},
@@ -55,14 +55,14 @@ KINDS: dict[str, set[str]] = {
 }
 
 
-#: Faults that the reference device hides if it orders streams by memory, as it does by default.
+#: Faults that have no effect while the reference device orders streams by memory, which is its default.
 HIDDEN_BY_MEMORY_ORDER = ("side_streams_forgotten", "wait_holds_nothing")
 
 
 def target_with_faulty_ranks(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
-    """Write a target file and set the environment variables so that the ranks have the fault ``name``. Return
-    the target. ``none`` means no fault, and the prefix ``hpu:`` selects the reference device instead of the
-    CPU.
+    """Write a target file, set the environment variables so that the ranks have the fault ``name``, and
+    return the target. The name ``none`` means no fault. The prefix ``hpu:`` selects the reference device
+    instead of the CPU.
     """
     device, _, fault = name.rpartition(":")
     file = folder / "faulty.toml"
@@ -75,8 +75,8 @@ def target_with_faulty_ranks(name: str, folder: Path, patch: pytest.MonkeyPatch)
 
 
 def assert_fault_is_detected(name: str, expected: list[str], folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Assert that each case of ``expected`` fails with the fault ``name``, with an expected kind
-    of failure.
+    """Assert that each case of ``expected`` fails with the fault ``name``, with a failure kind that KINDS
+    lists for the fault.
     """
     if name.startswith("hpu:"):
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")

@@ -1,8 +1,8 @@
-"""A backend module that the ranks of a rank pool import. It injects the fault that the environment variable
-``FAULT`` names into torch.distributed.
+"""A backend module that the ranks of a rank pool import. It injects a fault into torch.distributed. The
+environment variable ``FAULT`` names the fault.
 
 The ranks use gloo and the CPU. If a fault needs streams, ``FAULT_DEVICE=hpu`` selects the reference device.
-Each docstring of a fault describes the faulty device.
+The docstring of each fault function describes the faulty device.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def register_fault(inject: Callable[[], None]) -> Callable[[], None]:
 
 
 def change_last_elements(tensors: Any) -> None:
-    """Change the last element of each contiguous tensor, and all elements of other tensors, in
-    nested lists.
+    """Change tensors in nested lists: the last element of each contiguous tensor, and all elements of any
+    other tensor.
     """
     if isinstance(tensors, (list, tuple)):
         for item in tensors:
@@ -39,7 +39,7 @@ def change_last_elements(tensors: Any) -> None:
 
 
 class Spoiling:
-    """A work handle whose ``wait`` changes the result tensors after the wait."""
+    """A work handle whose ``wait`` changes the result tensors after waiting."""
 
     def __init__(self, work: Any, thing: Any) -> None:
         self.work, self.thing = work, thing

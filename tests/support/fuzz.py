@@ -19,7 +19,7 @@ from conformance.errors import UsageError
 FUZZ = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-#: Folder of the temporary files of all examples. The process removes the folder at exit.
+#: Folder for the temporary files of all Hypothesis examples. The process removes the folder at exit.
 FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 LEAVES = st.one_of(
@@ -40,8 +40,8 @@ TREES = st.recursive(
 
 
 def node_paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every node of a document: a tuple of keys and indices. The root's path
-    is ``here``.
+    """Return the path of every node of a document. A path is a tuple of keys and indices, and ``here`` is the
+    path of ``tree`` itself.
     """
     all_paths = [here]
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()

@@ -1,5 +1,5 @@
-"""Artificial subjects, most of which misbehave on purpose. They test the runner and the workers without a
-device and without torch's operator databases.
+"""Artificial subjects, most of which misbehave on purpose. With them, tests check the runner and the workers
+without a device and without torch's operator databases.
 
 The environment variable ``SHAM`` lists the subjects of a process, separated by commas. ``SHAM_STATE`` is a
 folder for state that must outlive a process. To load the module, set ``CONFORMANCE_KINDS=sham`` and use the
@@ -47,8 +47,8 @@ def is_first_call(name: str) -> bool:
 
 
 def is_first_dtype(recorder: Recorder) -> bool:
-    """Return whether the result is in the first dtype. Subjects that terminate or hang their process do so
-    only in this dtype, because each lost process costs seconds.
+    """Return whether the result is in the first dtype, float32. Subjects that terminate or hang their process
+    do so only in this dtype, because each lost process costs seconds.
     """
     return recorder.id.dtype == "float32"
 
@@ -158,8 +158,8 @@ def silent_poison(recorder: Recorder) -> None:
 
 
 def crash_after(recorder: Recorder) -> None:
-    """Exit the worker process when it has written its first result to the journal, as a crash in queued
-    device work would do.
+    """Exit the worker process after it has written the next result to the journal. A crash in queued device
+    work has the same effect.
     """
     recorder.compared(1)
     if is_first_call("after"):
@@ -185,7 +185,7 @@ def stops(recorder: Recorder) -> None:
 
 
 def kills(recorder: Recorder) -> None:
-    """Send SIGKILL to the runner while this result is being computed."""
+    """Send SIGKILL to the runner during this check, but only once per run."""
     recorder.compared(1)
     if is_first_dtype(recorder) and is_first_call("kill"):
         os.kill(int(os.environ["SHAM_RUNNER"]), signal.SIGKILL)
@@ -242,7 +242,7 @@ def _check_beside(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _dtypes_of_lost_subjects(target: Target, subject: Subject) -> list[str]:
-    """Subjects that always end their processes have more properties than the others."""
+    """Return both dtypes for subjects that always end their processes, and no dtype for other subjects."""
     return _both_dtypes(target, subject) if subject.name.startswith("always_") else []
 
 

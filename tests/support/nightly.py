@@ -1,7 +1,7 @@
 """Skip slow tests that rarely fail, except in the nightly workflow, which sets ``CONFORMANCE_NIGHTLY=1``.
 
 Outside the nightly run, ``@pytest.mark.nightly("why")`` skips a test and shows the reason. With ``every=3``,
-the marker keeps every third parameter set of the test. ``every_nth`` selects a part of a list.
+every third parameter set of the test still runs. ``every_nth`` selects a part of a list.
 ``tests/conftest.py`` and the conftest file of the reference device's tests import the two pytest hooks.
 """
 
@@ -30,8 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker ``nightly``."""
     config.addinivalue_line(
         "markers",
-        "nightly(why, every=None): a slow test that rarely fails; it, or all but every n-th of its parameter "
-        "sets, runs only if CONFORMANCE_NIGHTLY=1",
+        "nightly(why, every=None): run this slow test only if CONFORMANCE_NIGHTLY=1; with every=N, run every "
+        "N-th parameter set in all other runs, too",
     )
 
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker.kwargs.keys() - {"every"} or not (step is None or (isinstance(step, int) and step > 1)):
             raise pytest.UsageError(
                 f"{item.nodeid}: the marker nightly has {marker.kwargs}; "
-                "its only option is every=N, N above 1"
+                "its only option is every=N, with an integer N above 1"
             )
         test = item.nodeid.partition("[")[0]
         is_selected = step is not None and numbers[test] % step == 0

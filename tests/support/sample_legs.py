@@ -38,7 +38,7 @@ def row(result_id: str, verdict: str, *kinds: str, attempt: int = 1) -> dict[str
 def expectation(
     pattern: str, kind: str, until: str = "2999-01-01", modes: tuple[str, ...] = ()
 ) -> Expectation:
-    """Return an expectation: results that match the pattern fail with this failure kind."""
+    """Return an expectation that results matching the pattern fail with this failure kind."""
     return Expectation(
         pattern, Kind(kind), "accuracy", "https://example.org", until, "file.toml", modes=modes
     )
@@ -47,9 +47,10 @@ def expectation(
 def run_leg(
     *verdicts: str, planned: int | None = None, ended: bool = True, events: tuple[dict[str, Any], ...] = ()
 ) -> Any:
-    """Return a leg computed from the events of a run with one result ``p/sN@d`` per verdict.
+    """Return a leg, computed from the events of a run that has one result ``p/sN@d`` per verdict.
 
-    ``planned``: number of planned cases. ``ended``: the run has an end event. ``events``: further events.
+    ``planned``: number of planned cases. ``ended``: whether the run has an end event. ``events``: further
+    events.
     """
     run_state = RunState()
     count = len(verdicts) if planned is None else planned
@@ -77,7 +78,7 @@ def leg(mode: str = "eager", *verdicts: str, build: str = "2.13.0+cpu", **change
 def leg_with_expectations(
     entries: list[Expectation], verdicts: dict[str, str], *, missing: int = 0, **header: Any
 ) -> dict[str, Any]:
-    """Return a leg with the expectations ``entries`` applied, computed from the events of a run.
+    """Return a leg, computed from the events of a run, in which ``entries`` are the expectations.
 
     ``verdicts``: subject name -> verdict. Each failure has kind ``value``. ``missing``: the number of further
     cases that are planned and have no result.

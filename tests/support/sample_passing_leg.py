@@ -29,14 +29,16 @@ _digest_of_suite = digests.suite_digest
 
 @contextlib.contextmanager
 def fixed_suite_digest() -> Iterator[None]:
-    """Replace the suite digest by a constant, so that an edit of the suite during a test does not matter."""
+    """Replace the suite digest by a constant, so that an edit of the suite's files during a test has no
+    effect.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digests, "suite_digest", lambda: SUITE)
         yield
 
 
 def passing_row(name: str) -> dict[str, Any]:
-    """Return the row of a passing result with this id."""
+    """Return the row of a passing result with the id ``name``."""
     subject, _, dtype = name.partition("/")[2].rpartition("@")
     result_row = {
         "id": name,
@@ -163,7 +165,9 @@ def with_recounted_totals(leg_record: Leg) -> Leg:
 
 
 def with_rows(leg_record: Leg, changes: Mapping[str, Mapping[str, Any]]) -> Leg:
-    """Change rows of the leg (result id -> changed keys), recount its totals, and return the leg."""
+    """Change rows of the leg, recount its totals, and return the leg. ``changes``: result id -> changed keys
+    of the row.
+    """
     assert changes.keys() <= {result_row["id"] for result_row in leg_record["results"]}
     leg_record["results"] = [
         {**result_row, **changes.get(result_row["id"], {})} for result_row in leg_record["results"]

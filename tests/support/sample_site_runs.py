@@ -26,7 +26,7 @@ def site_leg(**changes: Any) -> dict[str, Any]:
     return {**leg_record, **changes}
 
 
-#: The provenance of a run of this project's own workflow.
+#: The provenance of a published run that this project's own workflow made.
 OURS = {"channel": "our-workflow", "received": "2026-01-09T23:00:00+00:00", "repository": "o/suite"}
 
 
@@ -36,8 +36,8 @@ def provenance_of_night(day: int) -> dict[str, str]:
 
 
 def matrix_table(*legs: dict[str, Any], missing: Sequence[str] = (), spec: str = "2.13.0") -> dict[str, Any]:
-    """Return the matrix table of one build, as the workflow writes it. It has a row for each leg, and a row
-    for each mode of ``missing``, which has no leg.
+    """Return the matrix table of one build, as the workflow writes it. The table has a row for each leg, and
+    a row without a leg for each mode of ``missing``.
     """
     outcomes = []
     for mode in (*(leg_record["mode"] for leg_record in legs), *missing):
@@ -64,7 +64,7 @@ def cell_outcome(cell: Cell, leg: dict[str, Any]) -> CellOutcome:
 
 
 def failing_leg(leg_record: dict[str, Any], *indices: int, message: str = "wrong") -> dict[str, Any]:
-    """Make the results at these indices fail with the message, and return the leg."""
+    """Change the results at these indices to failures with ``message``, and return the leg."""
     row = {"verdict": "fail", "failures": [{"kind": "value", "message": message}], "failure_count": 1}
     leg_record = with_rows(leg_record, {leg_record["results"][index]["id"]: row for index in indices})
     leg_record["exit"] = 1

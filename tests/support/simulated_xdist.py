@@ -1,4 +1,6 @@
-"""A session of pytest-xdist without processes: it starts fake workers, and finishes or loses their items."""
+"""A simulated session of pytest-xdist without processes. It starts fake workers, and finishes or loses their
+items.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,19 @@ class Node:
     shutting_down: bool = False
 
     def send_runtest_some(self, indices: list[int]) -> None:
-        """Record items."""
+        """Record the indices of the items that the scheduler sends to the worker."""
         assert not self.shutting_down
         self.sent += indices
 
     def shutdown(self) -> None:
-        """Run the last item, then end."""
+        """Record that the worker must exit after its last item."""
         self.shutting_down = True
 
 
 class SimulatedSession:
-    """Passes the events of fake workers to a scheduler. An item is called ``PROPERTY/GROUP``."""
+    """A session that passes the events of fake workers to a scheduler. The name of an item is
+    ``PROPERTY/GROUP``.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class SimulatedSession:
         **options: Any,
     ) -> None:
         self.items = list(items)
-        #: The seconds on the clock of the scheduler.
+        #: The scheduler's clock, in seconds.
         self.now = 0.0
         self.scheduler = SubjectScheduling(
             workers,
@@ -71,7 +75,7 @@ class SimulatedSession:
         self.scheduler.schedule()
 
     def start_worker(self) -> None:
-        """Begin to start a worker."""
+        """Begin to start a worker. ``let_workers_start`` finishes the start."""
         self.starting.append(Node())
 
     def let_workers_start(self) -> None:
@@ -88,14 +92,16 @@ class SimulatedSession:
         return {node: self.items[index] for node, index in self.scheduler.running_items().items()}
 
     def finish(self, node: Node) -> str:
-        """Finish the running item of a worker, and return it."""
+        """Finish the item that a worker runs, and return the item."""
         index = self.scheduler.running_items()[node]
         self.finished.append(self.items[index])
         self.scheduler.mark_test_complete(node, index)
         return self.items[index]
 
     def lose(self, node: Node) -> str | None:
-        """Lose a worker, and return its running item. pytest-xdist starts another worker for it."""
+        """Remove a worker as if its process had crashed, and begin to start another worker. Return the item
+        that the lost worker ran.
+        """
         self.nodes.remove(node)
         item = self.scheduler.remove_node(node)
         self.start_worker()

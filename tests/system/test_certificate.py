@@ -1,4 +1,4 @@
-"""``conformance certify --verify`` imports no module that a bundle names, and no torch."""
+"""``conformance certify --verify`` imports neither torch nor the modules that a certificate bundle names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled() -> Iterator[None]:
-    """Replace the suite digest by a constant in this process. Child processes of the tests have the real
-    digest.
+    """Replace the suite digest by a constant in this process. The child processes that the tests start
+    compute the real digest.
     """
     with sample_passing_leg.fixed_suite_digest():
         yield
@@ -28,7 +28,7 @@ def _settled() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a valid bundle of level core."""
+    """Return the path of a valid certificate bundle for level core."""
     folder = tmp_path_factory.mktemp("issued")
     out = sample_passing_leg.write_output_folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
@@ -36,7 +36,9 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verify_imports_neither_modules_of_the_bundle_nor_torch(issued: Path, tmp_path: Path) -> None:
-    """The modules that the bundle names are on PYTHONPATH, and exit the process if they are imported."""
+    """PYTHONPATH contains modules with the names in the bundle, and a module torch. Each exits the process if
+    it is imported.
+    """
     for name in ("mydev", "mine", "torch"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
 

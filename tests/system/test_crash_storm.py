@@ -1,6 +1,6 @@
-"""An operator or a property that ends or blocks its process again and again costs few processes, and the run
-goes on meanwhile. An operator that passes when it is retried, and a property that passes for other operators,
-run to their ends.
+"""An operator or a property that repeatedly ends or blocks its process costs few processes, and other results
+run meanwhile. If an operator passes when it is retried, or a property passes for other operators, all results
+of the operator or the property run.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def test_the_run_goes_on_and_is_complete(run: Run) -> None:
 
 
 def test_each_operator_costs_four_processes(run: Run) -> None:
-    assert len(lost_workers(run)) == 4 * CRASHING  # three in a row, and one alone
+    assert len(lost_workers(run)) == 4 * CRASHING  # three results, and one that runs alone
 
 
+@pytest.mark.nightly("waits for four time limits of 25 s; the scheduler's unit tests cover waiting workers")
 def test_other_results_run_while_results_hang(tmp_path: Path) -> None:
     """Both workers hang at first, so only additional workers can run the other results."""
     arguments = ("run", "-n", "2", "--timeout", "25", "--profile")
@@ -73,9 +74,9 @@ def run_of_property(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_the_other_results_of_a_property_are_lost_with_it(run_of_property: Run) -> None:
     rows = {name: row for name, row in run_of_property.rows.items() if name.startswith("beside/")}
     verdicts = {(name.rpartition("@")[2], row["verdict"]) for name, row in rows.items()}
-    assert verdicts == {("float32", "crash"), ("int64", "pass")}  # it crashes in one dtype only
+    assert verdicts == {("float32", "crash"), ("int64", "pass")}  # the property crashes in one dtype only
     inherited = [row for row in rows.values() if "blocked_by" in row]
-    message = "not run: beside ended its process in a whole sample (beside/crash_beside"
+    message = "not run: beside ended its process in all results of a sample, such as beside/crash_beside"
     assert inherited and all(row["failures"][0]["message"].startswith(message) for row in inherited)
     assert all("blocked_by" not in rows[row["blocked_by"]] for row in inherited)
 
@@ -89,7 +90,8 @@ def test_a_lost_property_leaves_the_other_properties_alone(run_of_property: Run)
 @pytest.mark.nightly("the loss of an operator is tested in every run")
 def test_a_property_costs_few_processes(run_of_property: Run) -> None:
     lost = lost_workers(run_of_property)
-    # Five in a row, the subjects that two workers had begun by then, and the sample; and second attempts.
+    # In each of two attempts: five subjects in a row, up to four subjects that two workers had begun by then,
+    # and a sample of three.
     assert 2 * (5 + 3) <= len(lost) <= 2 * (5 + 4 + 3)
 
 
@@ -112,7 +114,9 @@ def test_an_operator_that_passes_when_it_is_retried_runs_to_its_end(tmp_path: Pa
 
 
 def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
-    """Run the subjects with the lowest limit of lost workers in a row: the number of workers."""
+    """Run artificial subjects with the lowest limit of lost workers in a row, which is the
+    number of workers.
+    """
     program = (
         "from conformance.runner import pytest_rounds; pytest_rounds.MAX_LOSSES = 0;"
         "from conformance.cli import main; raise SystemExit(main())"
@@ -121,7 +125,7 @@ def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments, "--extra", "tests.support.misbehaving_subjects"],
         cwd=folder,
-        # Without this variable, the command starts itself again, and the new process has the usual limit.
+        # Without PYTHONHASHSEED, the command restarts in a new process, which has the usual limit.
         env=sham_environment(folder, sham, SHAM_COPIES="3", PYTHONHASHSEED="0"),
         capture_output=True,
         text=True,
@@ -130,6 +134,9 @@ def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
     return Run(done, folder / "out")
 
 
+@pytest.mark.nightly(
+    "loses more than twenty workers; every run tests the stop of a run in which nothing passes"
+)
 def test_many_lost_workers_do_not_stop_a_run_whose_device_works(tmp_path: Path) -> None:
     run = run_that_bears_few_losses(tmp_path, "good,always_crash")
     assert run.results["complete"] and run.results["totals"] == {"crash": 24, "pass": 12}

@@ -1,4 +1,4 @@
-"""``conformance expect`` in processes: from a failing run to a run without unexpected results."""
+"""With the commands of ``conformance expect``, a failing run becomes a run without unexpected results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def write_vendor_target(folder: Path, entries: str = "") -> None:
 
 
 def test_proposed_expectations_make_the_next_run_pass(cli: Cli, tmp_path: Path) -> None:
-    """The workflow of a vendor: run, inspect the proposal, write it, complete it, run again."""
+    """A vendor's workflow succeeds: run the suite, inspect the proposed expectations, write and complete
+    them, run again.
+    """
     wide = edit.entry_toml(expectation("acts/*@*", "value"))
     write_vendor_target(tmp_path, wide + "\n" + edit.entry_toml(expectation("acts/good0@int64", "value")))
     sham = "good,fail,fails_twice,half"

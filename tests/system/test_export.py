@@ -1,4 +1,6 @@
-"""``conformance export`` for an out-of-tree device, in upstream's own test framework."""
+"""The files that ``conformance export`` writes for an out-of-tree device work in upstream's
+test framework.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.support.sample_deviating_leg import leg, row
 from tests.support.sample_passing_leg import fixed_suite_digest, write_output_folder
 
 #: A script that registers a device without kernels in torch, and runs upstream's generated tests with the
-#: exported decorators. The tests create no tensors.
+#: exported decorators. The tests need no kernels, because they create no tensors.
 SCRIPT = """
 import json, sys, types, unittest
 import torch

@@ -1,5 +1,5 @@
-"""The documented example of an extra module passes on the CPU, and fails with faults of the vendor's
-operator.
+"""The documented example of an extra module passes on the CPU, and fails if the vendor's
+operator is faulty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch  # noqa: F401 (an import inside of pytest.warns would reset the fil
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 
-#: Property that must fail -> a faulty CPU kernel that overrides the example's kernel.
+#: Property that must fail -> a faulty kernel that replaces the example's CPU kernel.
 FAULTS = {
     "vendor-value": "lambda x, scale: x * torch.sigmoid(x)",
     "vendor-leaves-input": "lambda x, scale: x.mul_(0.5).mul_(2).add_(1e-2) * torch.sigmoid(scale * x)",
@@ -27,8 +27,9 @@ FAULTS = {
 
 
 def verdicts_of_example(folder: Path, *extra: str) -> dict[str, str]:
-    """Run the example's subjects on the CPU, and return the verdict of each result id."""
-    # The target is a copy of cpu without its expectations, which match subject kinds that this run omits.
+    """Run the subjects of the example on the CPU, and return the verdict of each result id."""
+    # The target is a copy of target cpu without the expectations, which match subject kinds that this run
+    # omits.
     text = (ROOT / "conformance" / "target" / "known" / "cpu.toml").read_text()
     (folder / "plain.toml").write_text(text.replace('name = "cpu"', 'name = "plain"'))
     command = [sys.executable, "-m", "conformance", "run", "--target", str(folder / "plain.toml")]

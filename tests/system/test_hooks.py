@@ -1,4 +1,4 @@
-"""A hook of a target file that is not a function is a usage error."""
+"""A hook in a target file that does not name a function is a usage error."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from tests.support.cli_process import Run, conformance
 SHAM = "good," + ",".join(hostile_subjects.NAMES)
 
 
-#: The run of all hostile subjects. With one worker all cases share a process, which is the harder case. The
-#: nightly run also tests two workers.
+#: The run of all hostile subjects. With one worker, all cases share a process, so a damaged process affects
+#: more cases. The nightly run also tests two workers.
 @pytest.fixture(
     scope="module",
     params=[1, pytest.param(2, marks=pytest.mark.nightly("one worker is the harder case"))],

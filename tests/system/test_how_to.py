@@ -18,20 +18,20 @@ from tests.support import ROOT
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 #: Pages that compile the device or the interposer.
 COMPILING = ("add-an-operator-kernel", "support-a-torch-release", "add-a-mutation-operator")
-#: The time limit in seconds for one block of commands.
+#: Time limit in seconds for one block of commands.
 PATIENCE = 3000
 
 Block = tuple[str, str | None, str]
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the fenced blocks of a page: the language, the file that the title names (None without a title),
-    and the content.
+    """Return the fenced blocks of a page. Each block has a language, a file name from the title (None without
+    a title), and a content.
     """
     found = []
     for info, content in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
         match = re.fullmatch(r'(\w+)(?: title="([^"]+)")?', info)
-        assert match, f"the fence {info!r} has no meaning here"
+        assert match, f'the fence {info!r} is not LANGUAGE or LANGUAGE title="FILE"'
         language, title = match.groups()
         assert title is not None or language == "sh", f"a block of language {language} needs a title"
         found.append((language, title, content))
@@ -39,8 +39,8 @@ def blocks(text: str) -> list[Block]:
 
 
 def run_blocks(page_blocks: list[Block], checkout: Path, environment: dict[str, str]) -> None:
-    """Write each block with a title to the file that the title names. Run each other block as commands in the
-    root of the checkout.
+    """Write each block with a title to the file that the title names. Run every other block as shell commands
+    in the root of the checkout.
     """
     for language, title, content in page_blocks:
         if title is not None:

@@ -1,4 +1,4 @@
-"""Crashes, hangs and broken devices cost one result each. Every other result is still computed."""
+"""A crash, a hang or a broken device costs one result. Every other result is still computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def verdicts_of_acts(run: Run, subject: str) -> tuple[str, str]:
-    """Return the verdicts of the property ``acts`` in float32 and int64."""
+    """Return the verdicts of the property ``acts`` for a subject, in float32 and int64."""
     return tuple(run.rows[f"acts/{subject}0@{dtype}"]["verdict"] for dtype in ("float32", "int64"))  # type: ignore[return-value]
 
 
@@ -74,10 +74,10 @@ def test_a_broken_device_is_reported_for_the_case_that_broke_it(run: Run) -> Non
 
 
 def test_a_failure_after_a_silently_broken_device_is_retried_in_a_new_process(tmp_path: Path) -> None:
-    """``silent_poison`` breaks the device and passes. The next result fails, runs again in a new process and
-    passes there.
+    """``silent_poison`` breaks the device and passes. The next result does not pass. The runner then finds
+    that the device is broken, and runs this result again in a new process.
 
-    The run has one worker. With two, the worker with the broken device might get no further case.
+    The run has one worker. With two workers, the worker with the broken device might get no further case.
     """
     arguments = ("run", "-n", "1", "--timeout", "2", "--level", "core")
     run = conformance(tmp_path, *arguments, sham="silent_poison,vacuous")

@@ -1,4 +1,6 @@
-"""The C++ ABI of a backend is read from its loaded library, even if the backend's path is a symbolic link."""
+"""The suite reads the C++ ABI of a backend from its loaded library, even if the backend's path is a symbolic
+link.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``conformance merge`` of shards and of runs, and runs of several modes."""
+"""Tests of ``conformance merge`` for shards and for runs, and of runs in several modes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_a_merge_without_a_shard_fails_and_names_the_shard(cli: Cli, tmp_path: P
         True,
         False,
     )
-    # A shard in OUT/legs/NAME belongs to the run with output folder OUT. NAME is the name of the shard's leg.
-    # The merged run is then this same shard, and no shard is missing. A shard in any other folder belongs to
-    # a run of all shards, of which shard 2/2 is missing.
+    # A shard in OUT/legs/NAME belongs to the run with output folder OUT, if NAME is the name of the shard's
+    # leg. The run had only this shard, so none is missing. A shard in any other folder belongs to a run of
+    # all shards, of which shard 2/2 is missing.
     part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
     shutil.copytree(run.folder, part)
     assert cli("merge", str(part), "-o", "nox").code == 0
@@ -125,7 +125,7 @@ def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> No
     assert (report.code, json.loads((run.folder / "results.json").read_text())["legs"]) == (1, legs)
 
 
-@pytest.mark.nightly("the next test has a part that does not start")
+@pytest.mark.nightly("starts two runs; the next test also has a leg that does not start")
 def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["lazy", "eager"]\n'

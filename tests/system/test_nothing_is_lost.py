@@ -1,4 +1,4 @@
-"""A command that fails leaves the files of a finished run as they are, byte for byte."""
+"""A command that fails does not change the files of a finished run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ SHAM = "good"
 
 @pytest.fixture(scope="module")
 def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished run of one mode in ``one``, and of two modes in ``two``."""
+    """Return a folder with a finished run of one mode in ``one``, and a finished run of two
+    modes in ``two``.
+    """
     folder = tmp_path_factory.mktemp("finished")
     (folder / "mine.toml").write_text(TARGET)
     for name, mode in (("one", "eager"), ("two", "eager,lazy")):
@@ -41,7 +43,7 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(finished_runs: Path, tmp_path: Path) -> Path:
-    """A private copy of the finished runs."""
+    """Return a copy of the finished runs that the test may change."""
     return shutil.copytree(finished_runs, tmp_path / "runs")
 
 
@@ -52,7 +54,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def run_into(folder: Path, name: str, *options: str, **variables: str) -> Run:
-    """Run the target ``mine.toml`` into the folder of the finished run ``name``."""
+    """Run the target ``mine.toml`` with the folder of the finished run ``name`` as output folder."""
     (folder / name).rename(folder / "out")
     try:
         return conformance(folder, "run", "--target", "mine.toml", "-n", "1", *options, **variables)
@@ -114,7 +116,7 @@ def test_a_run_that_is_stopped_before_it_starts(folder: Path, name: str, stop: s
         env=sham_environment(folder, "good", PYTHONHASHSEED="0"),
         stderr=subprocess.DEVNULL,
     )
-    time.sleep(1)  # the process that brings the target up imports torch for longer than that
+    time.sleep(1)  # the process that loads the backend imports torch, which takes longer
     process.send_signal(stop)
     process.wait(60)
     assert content(folder / name) == before
@@ -182,7 +184,7 @@ def test_a_command_that_fails(folder: Path, name: str, command: Callable[[str], 
 
 
 def limit_file_size() -> None:
-    """Let every write beyond some KiB fail, as on a full disk."""
+    """Make every write beyond 12 KiB of a file fail, as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 10, 12 << 10))
 

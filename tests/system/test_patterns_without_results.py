@@ -1,4 +1,6 @@
-"""A pattern of a target file that matches no result stops ``conformance run`` and ``conformance doctor``."""
+"""If a pattern of a target file matches no result, ``conformance run`` and ``conformance doctor`` stop with
+an error.
+"""
 
 from __future__ import annotations
 

@@ -208,7 +208,8 @@ def remaining_files(folder: Path) -> tuple[list[str], list[str], int]:
 def test_rank_pools_leave_nothing_behind(device: str, pool: RankPool, tmp_path: Path) -> None:
     """A rank pool leaves no process, no temporary file, no shared memory and no open file behind.
 
-    CONFORMANCE_CYCLES is the number of rank pools that the test starts and ends. The default detects a leak.
+    CONFORMANCE_CYCLES is the number of rank pools that the test starts and ends, one after another. The
+    default number suffices to detect a leak.
     """
     if device != "cpu":
         pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
@@ -224,8 +225,8 @@ def test_rank_pools_leave_nothing_behind(device: str, pool: RankPool, tmp_path: 
 
 @pytest.mark.parametrize("size", range(2, 9))
 def test_inputs_of_ranks_and_reduced_values_differ(size: int) -> None:
-    """Inputs differ between ranks, and reduced values differ between elements. Otherwise the tests of
-    collectives would not detect exchanged ranks or constant results.
+    """Inputs differ between ranks, and the elements of a reduced tensor differ from each other. Otherwise the
+    tests of collectives would not detect exchanged ranks or constant results.
     """
     inputs = [input_values(rank, (35,), torch.float32) for rank in range(size)]
     assert all(not torch.equal(a, b) for a, b in itertools.combinations(inputs, 2))

@@ -1,4 +1,4 @@
-"""``conformance report`` of a folder with an empty journal."""
+"""``conformance report`` of a folder with an empty journal is a usage error."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_resumed_run_continues_after_the_recorded_results(cli: Cli, tmp_path: 
         report.out
     )
     before = {event["result"]["id"] for event in journal_events(tmp_path / "out", "result")}  # type: ignore[index]
-    # Dtype float32 kills the runner, and the property begins with the other dtype.
+    # The result in float32 kills the runner. The result in the other dtype, int64, runs before.
     assert before == {"acts/good0@float32", "acts/good0@int64", "acts/kills0@int64"}
     run = cli("run", "--resume", "out", sham=sham)
     assert (run.code, run.results["complete"]) == (1, True), run.err

@@ -1,4 +1,6 @@
-"""``conformance run`` in a process: printed output, written files and exit codes."""
+"""``conformance run`` in a separate process prints the expected output, writes the expected files, and
+returns the expected exit code.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Cli = Callable[..., Run]
 
 
 def without_machine_dependent_parts(text: str) -> str:
-    """Return the output without the parts that depend on the machine and the time."""
+    """Replace the torch version and the seconds in a run's output by constants."""
     text = re.sub(r"torch \d\.\d+\.\d+[a-z0-9.]*(\+\w+)?", "torch VERSION", text)
     return re.sub(r"\d+ s$", "N s", text, flags=re.M)
 
@@ -63,11 +65,11 @@ files: out/results.json, out/report.html, out/junit.xml
 def test_a_difference_that_no_page_forbids_is_reported_apart(cli: Cli) -> None:
     run = cli("run", "-n", "1", "--parity", "apart", sham="good,differs")
     assert (run.code, run.results["totals"]) == (0, {"parity": 2, "pass": 6})
-    assert "2 differ from the CPU, and no page says which is right (verdict parity;" in run.out
+    assert "2 differ from the CPU, and no documentation page says which is right (verdict parity;" in run.out
     case = next(item for item in ElementTree.parse(run.folder / "junit.xml").iter("testcase") if len(item))
     assert (case[0].tag, "expected RuntimeError" in str(case[0].text)) == ("system-out", True)
     assert cli("report", str(run.folder)).code == 0
-    strict = cli("run", "-n", "1", sham="good,differs")  # the target file asks for it
+    strict = cli("run", "-n", "1", sham="good,differs")  # the target file makes parity a failure
     assert (strict.code, strict.results["totals"]) == (1, {"fail": 2, "pass": 6})
     same = cli("diff", str(run.folder), str(run.folder))
     assert (same.code, "no regressions" in same.out) == (0, True)
@@ -137,8 +139,8 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
 
 
 def test_ctrl_c_writes_the_results_so_far(tmp_path: Path) -> None:
-    # A shell starts background processes with SIGINT ignored, and child processes inherit this. The command
-    # below restores Python's handler.
+    # A shell starts background processes with SIGINT ignored, and child processes inherit this setting. The
+    # command below therefore restores Python's SIGINT handler.
     command = [sys.executable, "-c", "import os, signal; os.environ['SHAM_RUNNER'] = str(os.getpid());"
                "signal.signal(signal.SIGINT, signal.default_int_handler);"
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``conformance run --seed`` draws other samples, and every later command knows the seed."""
+"""``conformance run --seed`` draws other samples, and records the seed for later commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "acts/fail0@float32"
 
 
 def test_a_run_without_the_option_has_the_seed_of_the_release(tmp_path: Path) -> None:
-    # A variable of the environment must not change a run silently.
+    # An environment variable must not silently change the seed of a run.
     run = conformance(tmp_path, "run", "-n", "1", sham="fail", CONFORMANCE_SEED="5")
     assert run.results["legs"][0]["seed"] == 0
     assert run.rows[NAME]["seed"] == zlib.crc32(b"fail0@float32")

@@ -1,4 +1,4 @@
-"""The scheduler files of ``docs/several-machines`` work: the tests run each file's commands as Slurm or
+"""The scheduler files of ``docs/several-machines`` work. The tests run the commands of each file as Slurm or
 Kubernetes would run them.
 """
 
@@ -21,17 +21,17 @@ from tests.support import ROOT
 from tests.support.cli_process import Run, conformance, sham_environment, write_bare_target
 
 EXAMPLES = ROOT / "docs" / "several-machines"
-#: Subjects of the run. Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have none. The
-#: subject ``kills`` kills the runner once.
+#: Artificial subjects of the run. Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have
+#: none. The subject ``kills`` kills the runner once.
 SHAMS = "good,fail,kills"
-#: The number of shards of the Job in the documentation.
+#: The number of shards in the Kubernetes Job of the documentation.
 SHARDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class MachinesAndSharedFolder:
-    """A folder that plays the role of the machines and their shared file system, with ``conformance`` on
-    PATH.
+    """A folder that simulates several machines and their shared file system. Its program ``conformance``
+    is on PATH.
     """
 
     folder: Path
@@ -65,7 +65,7 @@ class MachinesAndSharedFolder:
         return Run(done, self.results / "merged")
 
     def run_slurm_task(self, number: int) -> Run:
-        """Run the Slurm script as the array task with this number."""
+        """Run the Slurm script of the documentation as the array task with this number."""
         command = ["bash", str(EXAMPLES / "slurm-array.sh"), str(SHARDS), str(self.results), *self.options]
         return self.call(command, SLURM_ARRAY_TASK_ID=str(number), SLURM_CPUS_PER_TASK="1")
 
@@ -73,8 +73,8 @@ class MachinesAndSharedFolder:
         return self.call(["bash", str(EXAMPLES / "slurm-merge.sh"), str(self.results)])
 
     def run_pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
-        """Run the container of a Kubernetes Job with the Job's variables. Only the results folder is
-        replaced.
+        """Run the container of a Kubernetes Job with the Job's environment variables, except FOLDER, which
+        names the test's results folder.
         """
         container = containers_of_job(job)[0]
         limits = container["resources"]["limits"]
@@ -108,7 +108,7 @@ def verdicts_by_result_id(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the verdict of each result id in the same run without shards."""
+    """Return the verdict of each result id in a run of the same subjects without shards."""
     folder = tmp_path_factory.mktemp("whole")
     sham_environment(folder, SHAMS)
     (folder / "state" / "kill").touch()

@@ -17,7 +17,7 @@ from tests.support.cli_process import sham_environment, write_bare_target
 
 
 def is_running(pid: int) -> bool:
-    """Return whether the process runs. A zombie process does not run."""
+    """Return whether the process exists and is not a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
@@ -50,8 +50,8 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) 
 
 
 def pids_of_workers_once_one_hangs(path: Path) -> list[int]:
-    """Return the process ids of the workers in a journal. Return an empty list until the journal shows that a
-    worker hangs.
+    """Return the process ids of the workers in a journal. Return an empty list if the journal does not yet
+    show the result that hangs.
     """
     text = path.read_text() if path.exists() else ""
     if '"id":"acts/hang_with_gil0@float32"' not in text:

@@ -1,4 +1,4 @@
-"""Run ``conformance`` commands on the tiny device, as the device's vendor would."""
+"""Run ``conformance`` commands on the tiny device, as a vendor of this device would."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def environment_with_device() -> dict[str, str]:
 def conformance(
     folder: Path, *arguments: str, stage: int | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a ``conformance`` command in a folder, with the tiny device at a stage of its development.
+    """Run a ``conformance`` command in a folder, with the tiny device at the development stage ``stage``.
 
-    The default is the last stage. ``more``: further environment variables.
+    If ``stage`` is None, the device is at its last stage. ``more``: further environment variables.
     """
     environment = {**environment_with_device(), **more}
     if stage is not None:
@@ -54,8 +54,8 @@ def conformance(
 
 
 def write_target(folder: Path, *lines: str, **capabilities: bool) -> str:
-    """Write a target file for the tiny device, and return its name. It declares the features of the last
-    stage, changed by ``capabilities``, and contains the additional ``lines``.
+    """Write a target file for the tiny device, and return the name of the file. The target declares the
+    features of the last stage, changed by ``capabilities``, and contains the additional ``lines``.
     """
     from conformance.model.vocabulary import CAPABILITIES
 

@@ -1,4 +1,4 @@
-"""The built wheel of the suite is complete: its commands work without the checkout."""
+"""The built wheel of the suite is complete, so its commands work without the checkout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``conformance doctor`` and ``conformance targets --new`` try capabilities on the tiny device. A crash costs
-one trial.
+"""``conformance doctor`` and ``conformance targets --new`` try each capability on the tiny device. A crash
+ends only the trial in which it occurs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_each_missing_declared_capability_is_reported_with_a_step(tmp_path: Path
 
 
 def test_a_trial_that_crashes_is_recorded_in_the_drafted_target(tmp_path: Path) -> None:
-    """At its second stage the tiny device crashes on a negated view, by endless recursion. The drafted target
+    """At its second stage, the tiny device crashes on a negated view by endless recursion. The drafted target
     file records the crash.
     """
     done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
@@ -130,7 +130,7 @@ def test_watch_reruns_doctor_if_the_target_file_changes(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell starts background jobs with SIGINT ignored, and child processes inherit this.
+        # A shell starts background jobs with SIGINT ignored, and child processes inherit this setting.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     limit = threading.Timer(300, process.kill)
@@ -152,7 +152,9 @@ def test_watch_reruns_doctor_if_the_target_file_changes(tmp_path: Path) -> None:
 
 
 def output_until_watching(process: subprocess.Popen[str]) -> str:
-    """Return the output of ``doctor --watch`` up to the line that reports that it watches."""
+    """Read the output of ``doctor --watch`` up to the line that says that it watches, and
+    return this output.
+    """
     assert process.stdout is not None
     lines = []
     while (line := process.stdout.readline()) != "watching; stop with Ctrl-C\n":

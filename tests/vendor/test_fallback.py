@@ -1,5 +1,5 @@
-"""If a device has only memory and copies, and torch runs all other kernels on the CPU, the suite reports the
-placement ``fallback``.
+"""The suite reports the placement ``fallback`` for a device that implements only memory and copies, while
+torch runs all other kernels on the CPU.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.vendor import harness
 
 #: Matches the names of operators that view, allocate or copy memory, and of the ``_copy`` variants of these
-#: operators. The device implements these operators itself.
+#: operators. The device itself implements these operators.
 OWN = re.compile(
     r"(alias|as_strided|atleast|bool|broadcast|chunk|clone|conj|contiguous|diagonal|double|empty|expand|flatten"
     r"|float|int|linalg.diagonal|long|meshgrid|movedim|narrow|new_empty|permute|positive|ravel|real|reshape"

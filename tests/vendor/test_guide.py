@@ -14,7 +14,9 @@ from tests.vendor import harness
 
 @dataclass
 class Block:
-    """Commands of the guide, the expected exit code of the last command, and the expected lines of output."""
+    """Commands of the guide, the expected exit code of the last command, and lines that the output must
+    contain.
+    """
 
     commands: str
     code: int
@@ -22,8 +24,8 @@ class Block:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Return a block for each ``sh`` fence of a Markdown text, with the output from the ``text`` fence after
-    it.
+    """Return a block for each ``sh`` fence of a Markdown text. A ``text`` fence after the ``sh`` fence
+    contains the expected output.
     """
     found_blocks: list[Block] = []
     for info, body in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):

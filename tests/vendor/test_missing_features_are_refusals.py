@@ -1,6 +1,4 @@
-"""Results of the tiny device: the suite reports features that the device lacks as refusals, and never as
-faults of the suite.
-"""
+"""The suite reports features that the tiny device lacks as refusals, and never as faults of the suite."""
 
 from __future__ import annotations
 
@@ -9,8 +7,9 @@ from pathlib import Path
 
 from tests.vendor import harness
 
-#: An expression for ``-k`` that selects subjects of every kind. Together they use random numbers, generators,
-#: streams, events, pinned memory, autocast, views, gradients, factories, refusals, state and printing.
+#: An expression for ``-k`` that selects subjects of every kind. Together, these subjects use random numbers,
+#: generators, streams, events, pinned memory, autocast, views, gradients, factories, refusals, state and
+#: printing.
 CHOICE = (
     "/add@ or /bernoulli@ or /item@ or /nn.functional.dropout@ or /Stream@ or /Event@ or stream or event or "
     "/nn.Linear@ or /nn.Dropout@ or /SGD@ or /copying@ or /checkpoint@ or /rng@ or /printing@ or "

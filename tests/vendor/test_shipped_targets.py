@@ -1,4 +1,4 @@
-"""Target files of devices on which the suite has not run yet are marked as untested."""
+"""The output marks a target file as untested if the suite has never run on its device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel of the conforming variants and the tiny device, which provide rows of the site."""
+"""The variant wheel contains the conforming variants and the tiny device, which are rows of the site."""
 
 from __future__ import annotations
 

@@ -18,16 +18,18 @@ TOOLS = os.environ.get("CONFORMANCE_WORKFLOW_TOOLS")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of this folder if the tools that ``nox -s workflows`` installs are missing."""
-    mark = pytest.mark.skipif(TOOLS is None, reason="run by nox -s workflows, which makes the tools")
+    """Skip the tests of this folder if CONFORMANCE_WORKFLOW_TOOLS is not set. ``nox -s workflows`` installs
+    the tools and sets the variable.
+    """
+    mark = pytest.mark.skipif(TOOLS is None, reason="run 'nox -s workflows', which installs the tools")
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(mark)
 
 
 def copy_checkout(folder: Path) -> None:
-    """Copy the files of the checkout that git tracks, and new files that git does not ignore, into the
-    folder.
+    """Copy the files of the checkout into the folder: files that git tracks, and new files that git does not
+    ignore.
     """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -58,8 +60,8 @@ jobs:
 
 
 class Runner:
-    """Executes the workflows of an artificial repository. ``state`` is a folder with the products of the
-    runs: artifacts, pages, issues and branches.
+    """A runner that executes the workflows of an artificial repository. ``state`` is a folder for the
+    products of the runs: artifacts, pages, issues and branches.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -96,17 +98,17 @@ class Runner:
         overrides: Mapping[str, Path] | None = None,
         repositories: Mapping[str, Path] | None = None,
     ) -> dict[str, Any]:
-        """Execute a workflow and return the report of its jobs. Assert that the exit code is 1 if a job
-        failed.
+        """Execute a workflow, and return the report of its jobs. Assert that the exit code is 1 if a job
+        failed, and otherwise 0.
 
-        ``overrides``: action -> program that replaces it. ``repositories``: repository -> folder of its
-        actions.
+        ``overrides``: action -> program that replaces the action. ``repositories``: repository -> folder with
+        the actions of this repository.
         """
         self.runs += 1
         file = self.state / "event.json"
         self.state.mkdir(exist_ok=True)
         file.write_text(json.dumps({"run_id": self.runs, **(event or {})}))
-        shutil.rmtree(self.state / "artifacts", ignore_errors=True)  # each run has its own folder
+        shutil.rmtree(self.state / "artifacts", ignore_errors=True)  # a run starts without artifacts
         options = [f"--override={uses}={program}" for uses, program in (overrides or {}).items()]
         options += [
             f"--repository={repository}={folder}" for repository, folder in (repositories or {}).items()
@@ -145,7 +147,7 @@ def device_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runner.copy()
     runner.workflow("build.yml", BUILD)
     build_job = runner("build.yml")["jobs"]["build"]
-    shutil.rmtree(runner.root / ".nox", ignore_errors=True)  # several GB
+    shutil.rmtree(runner.root / ".nox", ignore_errors=True)  # the environments in .nox need several GB
     assert (build_job["result"], build_job["outputs"]) == ("success", {"artifact": "wheels"}), build_job
     (wheel,) = (runner.state / "artifacts" / "wheels").iterdir()
     return wheel

@@ -1,4 +1,4 @@
-"""The nightly workflow works from its plan to the site, with the reference device. In the first night the
+"""Test of the nightly workflow with the reference device, from the plan to the site. In the first night the
 device passes, and in the second night an operator is broken.
 """
 
@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 BUILDS = "2.13.0:public:bringup 2.13.0:fork-like:bringup"
-#: Code that breaks the device: its ``neg`` returns its input.
+#: Code that breaks the device: its operator ``neg`` returns a copy of the input.
 BROKEN = """
 import torch as _torch
 _broken = _torch.library.Library("aten", "IMPL")
@@ -19,8 +19,8 @@ _broken.impl("neg", lambda x: x.clone(), "HPU")
 """
 
 
-#: Program that replaces the action that runs a nox session. It writes pages for `docs` and `coverage`, and
-#: checks the arguments of other sessions.
+#: Program that replaces the action ``nox``, which runs a nox session. It writes pages for the sessions `docs`
+#: and `coverage`, and checks the arguments of other sessions.
 SESSION = """
 import json, os, pathlib
 inputs = json.loads(os.environ["INPUTS"])
@@ -48,8 +48,8 @@ def write_executable(file: Path, text: str) -> Path:
 
 
 def write_wheel_action(folder: Path, wheel: Path) -> Path:
-    """Write a program that replaces the action that builds the device. It uploads an existing wheel as the
-    artifact. Return the program.
+    """Write a program that replaces the action that builds the device, and return the program. It uploads an
+    existing wheel as the artifact.
     """
     return write_executable(
         folder / "build",
@@ -63,7 +63,7 @@ def write_wheel_action(folder: Path, wheel: Path) -> Path:
 
 
 def write_broken_wheel(wheel: Path, folder: Path) -> Path:
-    """Write a copy of the wheel that contains BROKEN, and return it."""
+    """Write a copy of the wheel that contains the code BROKEN, and return the path of the copy."""
     folder.mkdir()
     broken_wheel = folder / wheel.name
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(broken_wheel, "w", zipfile.ZIP_DEFLATED) as new:
@@ -101,7 +101,7 @@ def files_in_results_branch(runner) -> list[str]:
 
 
 def run_files_in_results_branch(runner):
-    """Return the paths of the files of runs in the results branch."""
+    """Return the paths of the published runs' files in the results branch."""
     return [name for name in files_in_results_branch(runner) if not name.startswith(".")]
 
 

@@ -1,5 +1,5 @@
-"""The workflow runner behaves like GitHub, so that a workflow that passes on this machine can
-pass on GitHub.
+"""The workflow runner behaves like GitHub. Therefore a workflow that passes on this machine can pass on
+GitHub.
 """
 
 from __future__ import annotations

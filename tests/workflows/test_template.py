@@ -1,4 +1,4 @@
-"""The workflow template for vendors works for the tiny device, from the checkout to signed results."""
+"""The workflow template for vendors works with the tiny device, from the checkout to signed results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("TINYACCEL_BUILD", build)
         # The folder of this torch may contain an entry point of the reference device. Torch must not load it,
-        # because the code of the device cannot be imported here.
+        # because the code of the device cannot be imported in this environment.
         variables.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
         yield python
@@ -47,14 +47,14 @@ def machine(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture
 def vendor(runner, machine, tmp_path):
-    """Return a function that runs the template's workflow in the vendor's repository, with the tiny device at
-    a given stage of its development.
+    """Return a function that runs the template's workflow in the vendor's repository and returns the jobs.
+    The device is the tiny device, and the variable TINY_STAGE selects its stage of development.
     """
     suite = tmp_path / "suite"
     copy_checkout(suite)
     suite_folder = (
         runner.root / "conformance"
-    )  # has the name of the suite's package: Python must import the installed package, not this folder
+    )  # named like the suite's package: Python must import the installed package instead of this folder
     suite_folder.mkdir(parents=True)
     harness.write_target(suite_folder)
     text = render_workflow(
@@ -91,8 +91,8 @@ expires = {datetime.date.today() + datetime.timedelta(90)}
 
 
 def assert_site_shows_results(runner, tmp_path, monkeypatch):
-    """Assert that the results of the run are fetched and shown by the site. The registry identifies the
-    vendor, and the signature is verified.
+    """Assert that the suite fetches the results of the run, verifies their signature, and shows them on the
+    site. The registry identifies the vendor.
     """
     (tmp_path / "registry").mkdir()
     (tmp_path / "registry" / "tiny.toml").write_text(REGISTERED)

@@ -1,3 +1,5 @@
-"""Generators of committed files. ``python -m tools.generate`` writes the files, and with ``--check`` compares
-them.
+"""Generators of committed files.
+
+``python -m tools.generate`` writes the files. With ``--check`` it compares the committed files with new
+texts.
 """

@@ -56,7 +56,7 @@ def _upstream_coverage() -> Texts:
     return {**removed, **{folder / name: text for name, text in texts.items()}}
 
 
-#: Generators by name. Each returns the text of its files, or None for a file that must be deleted.
+#: Generators by name. A generator returns path -> text for its files, with None for a file to be deleted.
 GENERATORS: Mapping[str, Callable[[], Texts]] = {
     "glossary": _glossary,
     "manifest": _manifest,
@@ -80,7 +80,7 @@ def difference(path: Path, text: str | None) -> list[str]:
 
 
 def _fix_hash_seed() -> None:
-    """Start this program again with hash seed 0, because the samples of some operators depend on it."""
+    """Restart this program with hash seed 0, because samples of some operators depend on the hash seed."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         command = [sys.executable, "-m", "tools.generate", *sys.argv[1:]]
         os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.generate",
         description="Write the generated files.",
-        epilog="'release [MINOR]' adds the installed torch to the manifest and prints what is to decide.",
+        epilog="'release [MINOR]' adds the installed torch to the manifest and prints the open decisions.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(GENERATORS)}")
     parser.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is stale")

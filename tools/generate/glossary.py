@@ -1,4 +1,4 @@
-"""Convert the terms of ``docs/glossary.md`` to a data file in the wheel, for reports and for the site."""
+"""Convert ``docs/glossary.md`` to a JSON file of terms in the wheel, for reports and for the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 
 def terms_of_page(text: str) -> dict[str, str]:
-    """Return the meaning of each term in the tables of the page, in their order.
+    """Return term -> meaning for all rows of the page's tables, in the order of the page.
 
     Raises ValueError if two rows have the same term.
     """
@@ -24,5 +24,5 @@ def terms_of_page(text: str) -> dict[str, str]:
 
 
 def glossary_text(page: str) -> str:
-    """Return the text of the generated file for the text of the page."""
+    """Return the text of the JSON file that is generated from the text of the glossary page."""
     return json.dumps(terms_of_page(page), indent=1, ensure_ascii=False) + "\n"

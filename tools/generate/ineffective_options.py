@@ -1,7 +1,7 @@
 """``python -m tools.generate.ineffective_options RESULTS``: list overload options without an observed effect.
 
-``RESULTS`` is the results.json of a run of the property ``overload-options``. An option is listed if other
-values of the option change the CPU result of no call of the overload, in any dtype. The property does not
+``RESULTS`` is the results.json of a run of the property ``overload-options``. An option of an overload is
+listed if no other value of the option changes the CPU's result of any call, in any dtype. The property cannot
 detect a device that ignores such an option.
 """
 
@@ -33,7 +33,7 @@ def ineffective_options(results: Iterable[dict[str, Any]]) -> dict[str, list[str
 
 
 def main() -> int:
-    """Print one line for each overload with such options."""
+    """Print one line for each overload that has options without an observed effect."""
     parser = argparse.ArgumentParser(prog="python -m tools.generate.ineffective_options", description=__doc__)
     parser.add_argument("results", type=Path, metavar="RESULTS", help="results.json of a run at level full")
     document = json.loads(parser.parse_args().results.read_text())

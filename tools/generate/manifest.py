@@ -1,9 +1,10 @@
 """``python -m tools.generate.manifest``: regenerate the manifest for the installed torch.
 
-With ``--check`` the committed manifest is only compared. Entries of other torch minors stay, unless the suite
-no longer has their property. The results of a new property are added to the other minors that have their
-subjects and dtypes, except those in ``release_exclusions.toml``; a run on these minors shows whether they
-exist there.
+The manifest lists the results of the suite for each torch minor version. With ``--check`` the committed
+manifest is only compared. This program replaces the entries of the installed minor. Entries of other minors
+are unchanged, with two exceptions: entries of removed properties are deleted, and results of a new property
+are added to the minors that have their subjects and dtypes, except results in ``release_exclusions.toml``. A
+run on these minors shows whether the added results exist.
 """
 
 from __future__ import annotations

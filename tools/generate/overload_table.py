@@ -53,8 +53,8 @@ _UNSPECIFIED = re.compile(
     r"|_?linalg_(svd|eigh|eig|eigvals|qr|lu|lu_factor|lu_factor_ex|ldl_factor_ex)$|geqrf$|_linalg_check_errors$"
 )
 
-#: Overloads whose tensor arguments are the ends of a range. Their dtype can differ from the dtype of the
-#: result.
+#: Overloads whose tensor arguments are the ends of a range. The dtype of these arguments can differ from the
+#: dtype of the result.
 _RANGE_OPERATORS = re.compile(r"(lin|log)space")
 
 

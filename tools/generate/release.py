@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write the manifest with the installed release, and print the decisions. Always return 0.
 
     Raises:
-        UsageError: another minor than the installed one is requested.
+        UsageError: the requested minor version is not the installed minor version.
     """
     minor = manifests.minor_of(torch.__version__)
     for requested in arguments:
@@ -61,7 +61,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def difference_lines(manifest: Manifest, minor: Minor) -> Iterator[str]:
-    """Yield the differences from the results of the minor before, or of the first minor if none is before."""
+    """Yield lines that compare the results on a minor with the results on the previous minor of the manifest.
+
+    If the manifest has no previous minor, the first minor is used instead.
+    """
     compared_minors = [listed for listed in manifest.minors if listed != minor]
     if not compared_minors:
         return
@@ -80,7 +83,7 @@ def difference_lines(manifest: Manifest, minor: Minor) -> Iterator[str]:
 
 
 def _counted_subjects(ids: set[str]) -> str:
-    """Return the number of results, and their subjects with the most results."""
+    """Return a text with the number of results and the subjects that have most of these results."""
     subjects = Counter(name.partition("/")[2].rpartition("@")[0] for name in ids)
     most = ", ".join(subject for subject, _ in subjects.most_common(SHOWN))
     more = f" and {len(subjects) - SHOWN} other subjects" if len(subjects) > SHOWN else ""
@@ -88,7 +91,7 @@ def _counted_subjects(ids: set[str]) -> str:
 
 
 def decisions(minor: Minor, previous: Minor, build: Build) -> Iterator[str]:
-    """Yield the decisions that the release needs, each with the command or file that makes it.
+    """Yield the decisions that a person must make for the release, each with a command or a file.
 
     ``previous`` is the nearest earlier minor of the manifest.
     """
@@ -108,8 +111,9 @@ def decisions(minor: Minor, previous: Minor, build: Build) -> Iterator[str]:
         more = f", and {len(expired) - SHOWN} more" if len(expired) > SHOWN else ""
         yield (
             f"{len(expired)} expected failures expire with this release: {', '.join(expired[:SHOWN])}{more}. "
-            "Run them (conformance run --target cpu -k SUBJECT): if one still fails, set a later release in "
-            "its until, and name the measurement in its section of docs/torch-bugs.md."
+            "Run them (conformance run --target cpu -k SUBJECT). If a result still fails, set a later "
+            "release in the key 'until' of its entry, and describe the run in the entry's section of "
+            "docs/torch-bugs.md."
         )
     yield (
         "Run 'conformance run --target cpu --mode eager,compile,distributed --level full'. Each failure is a "

@@ -17,13 +17,14 @@ from conformance.plan import shards
 _STEPS = 2
 #: The smallest number of seconds in the table. Smaller numbers are rounded up to this number.
 _LEAST_SECONDS = 2.0**-4
-#: An area with more seconds is split into its properties, which are independent of each other.
+#: The maximum seconds of one table entry of an API area. An area with more seconds has one entry per
+#: property.
 _LONGEST_AREA_SECONDS = 6.0
 _AREA = "api"
 
 
 def round_seconds(seconds: float) -> float:
-    """Return the seconds rounded to the steps of the table."""
+    """Return the seconds rounded to one of the logarithmic steps that the table uses."""
     if seconds <= _LEAST_SECONDS:
         return _LEAST_SECONDS
     power = round(math.log2(seconds) * _STEPS) / _STEPS
@@ -31,9 +32,10 @@ def round_seconds(seconds: float) -> float:
 
 
 def make_table(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.Seconds:
-    """Return the table that is computed from legs. Seconds of several legs of one mode are averaged.
+    """Return the table of seconds by mode, computed from the results of legs.
 
-    ``kinds`` maps (property, subject) to kind.
+    Seconds of several legs of one mode are averaged. ``kinds`` maps (property, subject) to the kind of
+    subject.
     """
     sums: dict[str, dict[tuple[str, str], float]] = {}
     runs: dict[str, dict[tuple[str, str], int]] = {}

@@ -1,8 +1,8 @@
 """Mutation testing: count the mutants of a device that the suite kills.
 
 A *mutant* is one deliberate bug at a *mutation point* (the kernel of an overload, a function of the device
-module). Its *mutation operator* is the way of being wrong (the last element is wrong, a setting is lost). It
-acts only in calls that meet its trigger condition.
+module). Its *mutation operator* is the way of being wrong (the last element is wrong, a setting is lost). A
+mutant acts only in calls that meet its trigger condition.
 
 The data flow:
 

@@ -200,7 +200,10 @@ def _record_level_scores(
     coverage_data: CoverageData,
     everything: score.Tally,
 ) -> None:
-    """Write the score of each level for certificates: of the mutants that altered a call."""
+    """Write the mutation score of each level, which certificates contain.
+
+    A score is the share of killed mutants among the mutants that altered a call.
+    """
     level_scores = {}
     for level in LEVELS:
         called = score.count_at_points(outcomes, coverage_data, coverage_data.points_called_at(level))

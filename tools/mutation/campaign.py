@@ -40,7 +40,7 @@ class MutantResult:
         killer: the id of the killing result.
         how: the verdict of the killing result; ``crash`` or ``timeout`` if the worker was lost.
         kind: the failure kind of the killing result.
-        parity: True if only results kill the mutant whose deviations all have basis parity.
+        parity: True if every result that kills the mutant has only deviations of basis parity.
         calls: the number of triggered calls.
         effects: the number of altered calls.
         ran: the number of results that ran.

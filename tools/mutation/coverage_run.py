@@ -34,7 +34,7 @@ class ResultCoverage:
     seconds: float
     #: Pairs of (mutant index, dtype number), as one flat list.
     triggered: list[int]
-    #: Triples of (point index, question index, dtype number), as one flat list.
+    #: Triples of (point index, index of the kind of call, dtype number), as one flat list.
     calls: list[int]
 
     def line(self) -> str:
@@ -187,10 +187,10 @@ def _priority(mutant: Mutant, result: str) -> int:
 
 @dataclasses.dataclass
 class TriggeringResults:
-    """The results that trigger each mutant, best first, and the kinds of calls of each point."""
+    """The results that trigger each mutant, in the order of use, and the kinds of calls of each point."""
 
     results: dict[Mutant, list[str]]
-    #: By (point, question): the dtypes of the calls for which the answer to the question is yes.
+    #: (Point, kind of call) -> dtypes of the calls of this kind. The kinds are `operators.QUESTIONS`.
     calls: dict[tuple[str, str], set[str]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-#: Mutation operators by the property, or by the API area, that is meant to kill their mutants.
+#: Property, or API area, -> the mutation operators whose mutants this property or area is meant to kill.
 _BY_PROPERTY: Mapping[str, Sequence[str]] = {
     "overload-forms": (
         *("last-element", "result-dtype", "result-strides", "aliasing-lost", "aliasing-gained", "bool-byte"),
@@ -64,5 +64,5 @@ ALSO_DESIGNATED: Mapping[str, frozenset[str]] = {
     "flaky": frozenset({"factories-many-times"}),
     "above-size": frozenset({"large-factories"}),
 }
-#: The designated property or area by mutation operator.
+#: Mutation operator -> the property, or API area, that is meant to kill its mutants.
 DESIGNATED: Mapping[str, str] = {kind: name for name, group in _BY_PROPERTY.items() for kind in group}

@@ -47,7 +47,8 @@ _SYMMETRIC = re.compile(
     r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
     r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal|clamp_(max|min))$"
 )
-#: The same for the second and third tensor. The in-place form writes the first tensor.
+#: Torch operators whose formula is symmetric in the second and third tensor. Their in-place form writes the
+#: first.
 _SYMMETRIC_AFTER_FIRST = re.compile("addcmul$")
 #: Names of options that the documentation describes as a choice of library or speed.
 _OPTIONS_OF_SPEED = frozenset(

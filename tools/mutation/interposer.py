@@ -42,7 +42,7 @@ class Interposer(Protocol):
         """Disable the mutant; return the numbers of triggered and altered calls."""
 
     def install_guard(self, device: str, faults: list[tuple[str, str]]) -> None:
-        """Interpose the guard of a device permanently. A mutant is an index into ``faults``."""
+        """Interpose the guard of a device permanently. ``faults`` are the guard's mutants."""
 
     def observe_guard(self, on: bool) -> None:
         """Start or stop recording triggered mutants of the guard."""
@@ -51,7 +51,7 @@ class Interposer(Protocol):
         """Return the mutants of the guard that were triggered since this method was last called."""
 
     def activate_guard(self, fault: int) -> None:
-        """Enable a mutant of the guard."""
+        """Enable a mutant of the guard, given by its index in the argument of `install_guard`."""
 
     def deactivate_guard(self) -> int:
         """Disable the mutant of the guard; return the number of altered calls."""
@@ -63,8 +63,10 @@ class Interposer(Protocol):
         """Start or stop recording triggered mutants of autocast."""
 
     def take_met_of_autocast(self) -> list[tuple[int, str]]:
-        """Return the pairs (point, operator) that were recorded since this method was last called. A
-        triggered mutant is recorded with its operator, and a called point with an empty operator.
+        """Return pairs (point, operator) for the events since this method was last called.
+
+        A triggered mutant is recorded as its point and its operator. A called point is also recorded, with an
+        empty operator.
         """
 
     def activate_autocast(self, place: int, kind: str) -> None:

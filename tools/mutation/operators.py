@@ -88,11 +88,11 @@ _UNDECLARED_WRITES = {"aten::_copy_from": 1}
 #: Overloads that copy between devices.
 _COPIES = ("aten::copy_", "aten::_copy_from")
 
-#: The questions that the coverage run answers for the calls of a point, in the interposer's order.
+#: Kinds of calls that the coverage run distinguishes at each point, in the interposer's order.
 QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
-#: By mutation operator: the question whose answer must be yes for a call that can trigger the mutant. Any
-#: call can trigger a mutant of an operator that is not listed.
+#: Mutation operator -> the kind of call that can trigger its mutants. Any call can trigger the mutants of an
+#: operator that is not listed.
 REQUIRED_CALLS = {
     **dict.fromkeys(
         ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed"), "returns-floating"
@@ -149,7 +149,7 @@ class OverloadSchema:
         return undeclared or (info is not None and info.is_write)
 
     def options(self) -> Iterator[tuple[int, int]]:
-        """Yield the position of each option, and the value of an ignored option that has no default."""
+        """Yield the position of each option, and the value that replaces the option if it has no default."""
         for position, argument in enumerate(self.arguments):
             type_name, name = str(argument.type), argument.name
             if type_name == "Optional[Tensor]":
@@ -295,8 +295,8 @@ def _argument_mutants(point: str, overload: OverloadSchema, add: _Add) -> None:
             add("swapped-arguments", overload.tensors[0], overload.tensors[1])
         name = point.split("::")[1].partition(".")[0]
         if overload.tensors and _SUMMING.match(name):
-            # If the first argument is a tensor that is added to a product, the long sum does not run over it.
-            # The mutant then changes the second tensor.
+            # The long sum runs over the factors of a product. If the first tensor is only added to the
+            # product, as in addmm, the mutant changes the second tensor.
             added = _ADDING.match(name) is not None and overload.tensors[0] == 0
             position = overload.tensors[1 if added else 0]
             for length in parameters.draw_parameters(point, "long-sum", position):

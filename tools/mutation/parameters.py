@@ -25,7 +25,7 @@ class ParameterRange:
     powers: bool = False
 
     def value_at(self, share: float) -> int:
-        """Return the value at a share of the range, from 0 to below 1."""
+        """Map ``share``, a number from 0 to below 1, to a value of the range."""
         if self.powers:
             least, most = self.low.bit_length() - 1, self.high.bit_length() - 1
             return int(2 ** (least + int(share * (most - least + 1))))
@@ -34,17 +34,17 @@ class ParameterRange:
         return self.low + int(share * (self.high - self.low + 1))
 
 
-#: By mutation operator: one range for each mutant of a mutation point and position.
+#: Mutation operator -> ranges. Each point and position has one mutant for each range.
 RANGES: Mapping[str, Sequence[ParameterRange]] = {
-    # From a warp of 32 threads to a block of 1,024 threads, a tile of shared memory, and beyond a counter of
-    # 16 bits.
+    # Sizes at which kernels often change: a warp of 32 threads, a block of 1,024 threads, a tile of shared
+    # memory, and a counter of 16 bits.
     "above-size": (
         ParameterRange(32, 255),
         ParameterRange(256, 2047),
         ParameterRange(2048, 16383),
         ParameterRange(16384, 131071),
     ),
-    # From a vector register with four numbers of 32 bits to one with 64 numbers of 8 bits.
+    # From a vector register of four 32-bit numbers to a vector register of 64 8-bit numbers.
     "tail-of-block": (ParameterRange(4, 64, powers=True),),
     # Kernels are written for the ranks of images and volumes. Some hardware descriptors end at 4, 5 or 8
     # dimensions.
@@ -53,9 +53,9 @@ RANGES: Mapping[str, Sequence[ParameterRange]] = {
         ParameterRange(5, 6, logarithmic=False),
         ParameterRange(7, 8, logarithmic=False),
     ),
-    # A race that shows often, and one that shows rarely.
+    # A race condition that appears often, and a race condition that appears rarely.
     "flaky": (ParameterRange(2, 15), ParameterRange(16, 128)),
-    # From the length of one block of threads to that of a row of logits.
+    # From the length of one block of threads to the length of a row of logits.
     "long-sum": (ParameterRange(256, 8192),),
 }
 

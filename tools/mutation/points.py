@@ -41,12 +41,12 @@ def mutation_points(key: str) -> list[str]:
     names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith(_NAMESPACES))
     names_with_kernel = {name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key)}
     if "aten::copy_" in names_with_kernel:
-        names_with_kernel -= _OF_COPY  # torch calls them only for devices without copy_
+        names_with_kernel -= _OF_COPY  # only called on devices without copy_
     return sorted(name for name in names_with_kernel if exclusion_reason(name) is None)
 
 
 def exclusion_reason(name: str) -> str | None:
-    """Return why an overload is not a mutation point, or None if it is one."""
+    """Return why an overload is not a mutation point, or None if the overload is a mutation point."""
     bare = name.partition("::")[2]
     return next((why for pattern, why in EXCLUDED_OVERLOADS.items() if re.match(pattern, bare)), None)
 

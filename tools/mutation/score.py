@@ -44,7 +44,8 @@ class Tally:
         """Return the 95 % confidence interval of the share of killed mutants, from 0 to 1.
 
         The mutants of one point depend on each other. The interval is therefore that of a sample of points
-        (a ratio estimator with a normal approximation). Without a survivor its lower end is 1 - 3 / points.
+        (a ratio estimator with a normal approximation). If no mutant survived, the lower end is 1 - 3 /
+        points.
         """
         points = len(self.by_point)
         if not self.altered:
@@ -129,24 +130,24 @@ def count_outcomes(
 def count_at_points(
     outcomes: Iterable[MutantResult], coverage_data: CoverageData, point_names: Set[str]
 ) -> Tally:
-    """Count the outcomes at some points, such as the points that the results of a level call."""
+    """Return the tally of the mutants at the given points, such as the points that a level calls."""
     inside = [outcome for outcome in outcomes if Mutant.parse(outcome.mutant).point in point_names]
     return count_outcomes(inside, coverage_data)["all"]
 
 
 def half_of_operators(mutant: Mutant) -> str:
-    """Return the half of the mutation operators to which the mutant belongs."""
+    """Return ``HELD_OUT`` if the mutant's operator is held out, else ``OTHERS``."""
     return HELD_OUT if hold_out.is_operator_held_out(mutant.operator) else OTHERS
 
 
 def half_of_parameters(mutant: Mutant) -> str | None:
-    """Return the half of the parameters to which the mutant belongs, or None if it has no parameter."""
+    """Return ``HELD_OUT`` or ``OTHERS`` for the mutant's drawn parameter, or None if it has no parameter."""
     if not hold_out.has_parameter(mutant):
         return None
     return HELD_OUT if hold_out.has_held_out_parameter(mutant) else OTHERS
 
 
-#: The names of the two halves.
+#: The names of the two halves of the mutation operators and of the parameters.
 HELD_OUT = "held out"
 OTHERS = "others"
 

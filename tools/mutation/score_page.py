@@ -27,15 +27,15 @@ from tools.mutation.score import Tally
 
 @dataclasses.dataclass(frozen=True)
 class PageScores:
-    """The tallies of the score page.
+    """The tallies (numbers of mutants by outcome) that the score page shows.
 
     Attributes:
-        by_operator: by mutation operator, with the total under ``all``.
-        by_family: by family of mutation points.
-        by_operator_half: of the held-out mutation operators and of the others.
-        by_parameter_half: of the held-out parameters and of the others.
-        called_by_core: at the points that the results of level core call.
-        checked_by_core: at the points of the overloads that level core checks.
+        by_operator: tallies by mutation operator, with the total under ``all``.
+        by_family: tallies by family of mutation points.
+        by_operator_half: tallies of the held-out mutation operators, and of all other operators.
+        by_parameter_half: tallies of the held-out parameters, and of all other parameters.
+        called_by_core: tally of the points that the results of level core call.
+        checked_by_core: tally of the points of the overloads that level core checks.
     """
 
     by_operator: Mapping[str, Tally]
@@ -67,8 +67,8 @@ def markdown(
 ) -> str:
     """Return the page as Markdown.
 
-    ``calls`` is the coverage of each point. ``necessities`` holds the necessity of properties, if the run has
-    determined it.
+    ``calls`` maps (point, kind of call) to the dtypes of these calls. ``necessities`` lists necessary
+    properties, if the run has determined them.
     """
     lines = [
         "# Mutation score",
@@ -101,7 +101,10 @@ def markdown(
 
 
 def _score_lines(scores: PageScores) -> Iterator[str]:
-    """Yield the table of the score: first of all mutants that altered a call, whatever the rules say."""
+    """Yield the lines of the table with the mutation score.
+
+    The first rows count all mutants that altered a call. Later rows exclude equivalent mutants.
+    """
     everything = scores.by_operator["all"]
     low, high = everything.interval()
     drawn = everything.altered + everything.not_covered

@@ -59,7 +59,7 @@ def _references_with_wrong_area(mapped: Sequence[Method]) -> list[str]:
 
 
 def count_methods(mapped: Sequence[Method]) -> Figures:
-    """Count all methods, the covered methods, and the methods that a reason exempts."""
+    """Return the numbers of all methods, of covered methods, and of methods that are exempt for a reason."""
     return Figures(
         total=len(mapped),
         covered=sum(bool(method.covered_by) for method in mapped),

@@ -22,14 +22,14 @@ is not required and does not count in a share.
 
 
 def count_wheel_and_rest(methods: list[Method]) -> tuple[Figures, Figures]:
-    """Return the counts of methods whose data is in the wheel, and of the others."""
+    """Return the counts of methods whose data is in torch's wheel, and the counts of all other methods."""
     wheel = [method for method in methods if method.wheel]
     rest = [method for method in methods if not method.wheel]
     return count_methods(wheel), count_methods(rest)
 
 
 def figures_table(mapped: Map, link: bool = False) -> str:
-    """Return a table with a row for each file and a total row."""
+    """Return a Markdown table of covered test methods, with a row for each upstream file and a total row."""
     lines = [
         "| upstream file | wheel: covered of required | rest: covered of required | exempt | methods |",
         "|---|---|---|---|---|",

@@ -1,11 +1,11 @@
-// The functions that bind the parts of habana_frameworks.torch._C.
+// Functions that add the parts of the core to the Python module habana_frameworks.torch._C.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
 
 namespace hpu_reference::bindings {
 
-// Binds captures, recipes and lazy mode.
+// Binds graph captures, recipes and lazy mode.
 void bind_graphs(pybind11::module& m);
 // Binds static programs.
 void bind_static_programs(pybind11::module& m);
@@ -13,7 +13,7 @@ void bind_static_programs(pybind11::module& m);
 void bind_engine(pybind11::module& m);
 // Binds the history of the device's memory.
 void bind_memory_history(pybind11::module& m);
-// Binds recordings of the device's activity.
+// Binds the recording of the device's activity, for profilers.
 void bind_traces(pybind11::module& m);
 // Binds the log.
 void bind_log(pybind11::module& m);

@@ -110,8 +110,8 @@ void bind_distributed(py::module& m) {
         });
       },
       py::arg("between"),
-      "Set the handler of a collective in a capture. It is called with a function that issues the "
-      "collective. With None, such a collective is refused.");
+      "Set the handler for collectives that are called during a capture. The handler is called with a "
+      "function that issues the collective. If the handler is None, such a collective raises an error.");
 }
 
 }  // namespace hpu_reference::bindings

@@ -30,8 +30,8 @@ struct TelemetryEvent {
   runtime::TelemetryParameters parameters;
 };
 
-// Telemetry events occur on any thread, with or without the GIL, and while a recorder holds its lock. Python
-// receives them when its main thread reaches the next safe point.
+// Telemetry events may occur on a thread that does not hold the GIL, or that holds the lock of a recorder. So
+// they are stored here, and Python's main thread passes them to the callback at its next safe point.
 std::mutex g_mutex;
 std::deque<TelemetryEvent> g_telemetry_events;
 PyObject* g_callback = nullptr;

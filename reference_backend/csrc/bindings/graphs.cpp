@@ -1,4 +1,5 @@
-// Graphs for Python: capture, replay, and descriptions of graphs for the fuser and for users.
+// Captured graphs for Python: capture, replay, and descriptions of graphs for users and for the compilation
+// to fused code.
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>

@@ -37,7 +37,8 @@ class Frames {
   void symbolize() {
     frames_ = torch::py_symbolize(stacks_);
   }
-  // Returns the frames of the stack. Call it for the stacks in the order of the add() calls.
+  // Returns the frames of the stack. The stacks must be passed in the order in which they were passed to
+  // add().
   py::object next(const memory::Stack& stack) {
     return stack == nullptr ? py::list() : frames_[next_++];
   }

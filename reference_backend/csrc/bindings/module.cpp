@@ -1,4 +1,5 @@
-// habana_frameworks.torch._C: the functions that Python needs beyond torch's own.
+// The Python module habana_frameworks.torch._C: functions of the device that torch's own Python API does not
+// have.
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
@@ -100,7 +101,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("finish_work",
         &runtime::finish_work,
         py::call_guard<py::gil_scoped_release>(),
-        "Wait for all work. Errors of the work are kept for the next reader of data.");
+        "Wait for all work. The next call that reads data raises any error of the work.");
   m.def("synchronize", &runtime::synchronize_device, py::call_guard<py::gil_scoped_release>());
   m.def("memory_stats", &memory_stats);
   m.def("extended_memory_stats", &extended_memory_stats);

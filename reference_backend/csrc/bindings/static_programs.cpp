@@ -1,4 +1,5 @@
-// Static programs: built by `torch.compile`, called with a list of tensors.
+// Static programs for Python: compiled functions that `torch.compile` builds and calls with a list of
+// tensors.
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -20,8 +21,8 @@ at::ScalarType dtype_of(const py::handle& object) {
   return reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
 }
 
-// `arguments`: (form, content) for each argument of the schema; the form is "value", "tensor", "tensors" or
-// "optional_tensors".
+// `arguments`: a pair (form, content) for each argument of the operator's schema. The form is "value",
+// "tensor", "tensors" or "optional_tensors".
 std::vector<int> add_operator(StaticProgram& program,
                               const std::string& name,
                               const std::string& overload,

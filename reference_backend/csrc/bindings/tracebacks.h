@@ -6,7 +6,8 @@
 
 #include <vector>
 
-// Functions of torch's Python library. Their header includes a library that torch's wheel does not contain.
+// Functions of torch's Python library. They are declared here because torch's header for them includes a
+// library that torch's wheel does not contain.
 namespace torch {
 std::vector<pybind11::object> py_symbolize(std::vector<CapturedTraceback*>& to_symbolize);
 void freeDeadCapturedTracebackFrames();

@@ -11,7 +11,8 @@ namespace hpu_reference::bindings {
 
 namespace {
 
-// Returns (kind, name, stream, start, end, correlation, bytes) of each row, and the number of dropped rows.
+// Returns a tuple (kind, name, stream, start, end, correlation, bytes) for each row, and the number of
+// dropped rows.
 py::tuple end(runtime::TraceRecording& recording) {
   runtime::Trace trace;
   {

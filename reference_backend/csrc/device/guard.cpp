@@ -36,8 +36,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {
   }
-  // Returns the number of devices of this process, not of the machine's modules: torch starts one backward
-  // thread per device, and a thread that is still starting when the interpreter exits aborts the process.
+  // Returns 1, the number of devices of this process, not the number of Gaudi modules in the machine. torch
+  // starts one backward thread per device, and a thread that is still starting when the interpreter exits
+  // aborts the process.
   c10::DeviceIndex deviceCount() const noexcept override {
     return runtime::device_count() > 0 ? 1 : 0;
   }

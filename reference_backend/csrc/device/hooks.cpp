@@ -67,8 +67,8 @@ struct Hooks final : HPUHooksInterface {
     return hpu_reference::memory::pinned_allocator();
   }
   const Generator& getDefaultGenerator(DeviceIndex index = -1) const override {
-    // torch.accelerator.random reads the generators of all devices of the node. As for set_device_index(),
-    // the index of another module denotes the device of this process.
+    // torch.accelerator.random passes the index of each Gaudi module of the machine. The index of any module
+    // denotes the device of this process, as in set_device_index().
     hpu_reference::runtime::check_exists(index);
     return hpu_reference::runtime::default_generator();
   }

@@ -4,7 +4,7 @@
 
 #if HPU_REFERENCE_KINETO
 
-// torch's library does not export the fmt functions that Kineto's header calls.
+// Compile the fmt functions that Kineto's header calls, because torch's library does not export them.
 #define FMT_HEADER_ONLY 1
 #include <kineto/libkineto.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ constexpr int kDevice = 0;
 constexpr std::int64_t kBelowProcesses = 5'000'000;
 
 const char* const kName = DEVICE_NAME;
-// The kind of row that torch requests of a device with this key.
+// The kind of row that torch requests for a device with this dispatch key.
 constexpr ActivityType kActivity =
     DEVICE_KEY_IS_PRIVATEUSE1 ? ActivityType::CONCURRENT_KERNEL : ActivityType::HPU_OP;
 

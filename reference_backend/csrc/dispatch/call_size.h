@@ -1,4 +1,4 @@
-// The size of a call. Entry kernels use it to decide whether a queue is worth its cost.
+// The size of a call. Entry kernels use the size to decide whether to queue the call or to run it at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,14 +24,14 @@ class CallSize {
     }
   }
 
-  // Returns true for a call of at least some tens of microseconds. Such a call is worth a queue even if no
-  // work is pending.
+  // Returns true if the call takes at least some tens of microseconds. Such a call is queued even if no work
+  // is pending.
   bool is_large(kernels::OperatorPlan::Cost cost) const {
     constexpr std::int64_t kElements = std::int64_t{1} << 21;
     constexpr std::int64_t kProducts = std::int64_t{1} << 25;
     switch (cost) {
       case kernels::OperatorPlan::Cost::Product:
-        return elements_ >= (kProducts - 1) / last_ + 1;  // a product may exceed 64 bits
+        return elements_ >= (kProducts - 1) / last_ + 1;  // not a product, which may exceed 64 bits
       case kernels::OperatorPlan::Cost::Convolution:
         return elements_ >= kProducts / 256;
       default:

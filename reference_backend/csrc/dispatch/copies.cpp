@@ -83,8 +83,8 @@ class CopyWork final : public runtime::Work {
   void run() override {
     call_.run();
   }
-  // The user's tensor may have been destroyed meanwhile. Python objects attached to its storage must be
-  // destroyed on a host thread.
+  // This object may hold the last reference to the storage of the user's tensor. Python objects that are
+  // attached to the storage must be destroyed on a host thread.
   bool released_on_host() const override {
     return true;
   }
@@ -97,7 +97,7 @@ class CopyWork final : public runtime::Work {
   c10::Storage host_;
 };
 
-// Minimum size of a copy that is worth a queue. On an idle stream, a smaller copy takes less time than
+// Minimum size in bytes of a copy that is queued on an idle stream. A smaller copy takes less time than
 // queueing it.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
 std::atomic<bool> g_queues_to_device{true};
@@ -137,7 +137,7 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
 void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   const bool to_host = !kernels::is_device_tensor(self);
   if (source.numel() == 0) {
-    const runtime::InlineScope scope;  // an empty copy reads and writes nothing
+    const runtime::InlineScope scope;  // do not wait: an empty copy accesses no memory
     copy_now(self, source, non_blocking, /*surface=*/false);
     return;
   }

@@ -132,17 +132,17 @@ void count(const c10::OperatorHandle& op, const std::string& name) {
   g_counts[op.operator_name().name]++;
 }
 
-// The kernel of operators without a device kernel: user-defined operators and operators that are registered
-// later.
+// The kernel of operators without a device kernel: user-defined operators, and operators that are registered
+// after the device's kernels.
 void run_unregistered_operator(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string& name = op.operator_name().name;
   TORCH_CHECK_NOT_IMPLEMENTED(
       op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name.rfind("c10d::", 0) != 0,
       "Could not run '",
       c10::toString(op.operator_name()),
-      "' with arguments from the '" DEVICE_NAME "' backend: it has no kernel",
-      name.rfind("c10d::", 0) == 0 ? "" : " and none for CPU to fall back to",
-      "; register one with torch.library, or move the tensors with .cpu()");
+      "' with arguments from the '" DEVICE_NAME "' backend: the operator has no kernel for this backend",
+      name.rfind("c10d::", 0) == 0 ? "" : " and no CPU kernel to fall back to",
+      "; register a kernel with torch.library, or move the tensors with .cpu()");
   run_fallback(kernels::OperatorPlan(op), op, stack);
 }
 

@@ -20,7 +20,7 @@ namespace hpu_reference::dispatch {
 // Runs one call on the CPU. Throws if the policy forbids it.
 void run_fallback(const kernels::OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-// The kernel of an operator that is declared "not on the device".
+// The kernel of an operator that the user has placed on the CPU.
 class FallbackKernel final : public c10::OperatorKernel {
  public:
   explicit FallbackKernel(const c10::OperatorHandle& op) : plan_(op) {

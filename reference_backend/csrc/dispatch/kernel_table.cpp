@@ -49,10 +49,10 @@ bool is_covered_namespace(const std::string& name) {
   return false;
 }
 
-// Returns true for composite operators that run whole on the CPU, because they choose an implementation by
-// device, reach vectorized code that is registered by device, or access host memory. If an operator's
-// derivative comes from its composition, a kernel of the device disables the derivative. So each listed
-// operator must have its own derivative formula or no derivative.
+// Returns true for composite operators that run as a whole on the CPU instead of as their parts. They choose
+// an implementation by device, call vectorized code that is registered per device, or access host memory.
+// Each listed operator must have its own derivative formula or no derivative: a device kernel disables a
+// derivative that autograd computes from the parts.
 bool runs_whole_on_cpu(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",
@@ -77,8 +77,8 @@ bool runs_whole_on_cpu(const std::string& name) {
 }
 
 // Returns the operators that run on the CPU although the device has kernels for them. PT_HPU_PLACE_ON_CPU and
-// HPU_REFERENCE_FALLBACK_OPS list them without overload, separated by commas. Only the first variable is also
-// the policy of fallbacks (see fallback.h).
+// HPU_REFERENCE_FALLBACK_OPS list these operators by name without overload, separated by commas. Only the
+// first variable also determines which operators may fall back to the CPU (see fallback.h).
 std::unordered_set<std::string> declared_fallbacks() {
   std::unordered_set<std::string> names;
   for (const char* variable : {"PT_HPU_PLACE_ON_CPU", "HPU_REFERENCE_FALLBACK_OPS"}) {
@@ -150,7 +150,7 @@ class ScaledProductKernel final : public c10::OperatorKernel {
   }
 
  private:
-  // Calls the functional overload, and copies its result.
+  // Calls the functional overload and copies the result to the out= argument.
   void write_out(torch::jit::Stack* stack, std::size_t first) const {
     const auto argument = [&](std::size_t i) -> c10::IValue& { return (*stack)[first + i]; };
     at::Tensor out = stack->back().toTensor();
@@ -285,7 +285,7 @@ void register_host_kernels() {
     }
   }
   for (const std::string& name : not_yet_placed) {
-    // Operators of other namespaces may be defined later.
+    // Do not warn of other namespaces: their operators may be defined later.
     if (name.rfind("aten::", 0) == 0) {
       TORCH_WARN(
           "PT_HPU_PLACE_ON_CPU or HPU_REFERENCE_FALLBACK_OPS lists ",

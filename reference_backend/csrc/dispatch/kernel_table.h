@@ -6,7 +6,7 @@
 
 namespace hpu_reference::dispatch {
 
-// A row of the table.
+// A row of the table: one kernel of one operator.
 struct KernelEntry {
   std::string key;   // "HPU", "SparseHPU", "SparseCsrHPU", "QuantizedHPU", "NestedTensorHPU"
   std::string name;  // "aten::add.Tensor"

@@ -1,5 +1,5 @@
-// Layer normalisation of the parts of nested tensors: torch's operators on nested tensors call these
-// functions through a table by device.
+// Layer normalisation for nested tensors: torch's operators on nested tensors call these functions through a
+// table that has one function per device.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/native_layer_norm.h>
@@ -25,7 +25,7 @@ void write(at::Tensor* result, const at::Tensor& values) {
   }
 }
 
-// In old releases, nothing calls these functions. Normalises `rows` rows of `count` elements.
+// Normalises `rows` rows of `count` elements. Old releases of torch do not call the functions of this file.
 [[maybe_unused]] void layer_norm_forward(const at::Tensor& input,
                                          const at::Tensor& weight,
                                          const at::Tensor& bias,
@@ -58,7 +58,8 @@ void write(at::Tensor* result, const at::Tensor& values) {
   const auto is_requested = [](const at::Tensor* result) { return result != nullptr && result->defined(); };
   const std::array<bool, 3> requested{
       is_requested(grad_input), is_requested(grad_weight), is_requested(grad_bias)};
-  // The gradient of the bias does not depend on the bias. torch requires a bias to compute the gradient.
+  // The gradient of the bias does not depend on the bias. Pass zeros as the bias, because torch computes the
+  // gradient only if a bias is given.
   const auto scale = flattened_or_none(weight, count);
   const auto bias = requested[2] ? std::make_optional(input.new_zeros({count})) : std::nullopt;
   const auto [of_input, of_weight, of_bias] = at::native_layer_norm_backward(grad.reshape({rows, count}),

@@ -1,5 +1,5 @@
 // Operators whose metadata arguments must be on the host: recurrent layers over packed sequences, whose
-// composites read the batch sizes on the host, and reshapes to a tensor of sizes.
+// composites read the batch sizes on the host, and reshapes whose sizes are given as a tensor.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_nested_tensor_storage_offsets_native.h>
 #include <ATen/ops/_reshape_from_tensor_native.h>
@@ -19,7 +19,7 @@ void check_batch_sizes(const at::Tensor& batch_sizes) {
   TORCH_CHECK(batch_sizes.device().is_cpu(),
               "batch_sizes of a packed sequence must be a CPU tensor, but it is on ",
               batch_sizes.device(),
-              "; keep it as pack_padded_sequence() made it");
+              "; do not move it: pack_padded_sequence() creates it on the CPU");
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(const at::Tensor& data,

@@ -1,5 +1,5 @@
-// Fused cells of recurrent networks. For the key PrivateUse1, torch calls these operators. For the key HPU,
-// it computes the cells with other operators. The CPU has no kernels for these operators.
+// Fused cells of recurrent networks. torch calls these operators only for the key PrivateUse1; for the key
+// HPU, torch computes the cells with other operators. The CPU has no kernels for these operators.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
@@ -35,12 +35,12 @@ std::vector<at::Tensor> parts_of(const at::Tensor& gates, const OptionalTensor& 
   return (has_value(bias) ? wide(gates) + wide(*bias) : wide(gates)).chunk(count, 1);
 }
 
-// The derivative of a sigmoid by its value.
+// Returns the derivative of the sigmoid function, computed from the value of the function.
 at::Tensor sigmoid_slope(const at::Tensor& value) {
   return value * (1 - value);
 }
 
-// The derivative of a hyperbolic tangent by its value.
+// Returns the derivative of the hyperbolic tangent, computed from the value of the function.
 at::Tensor tanh_slope(const at::Tensor& value) {
   return 1 - value * value;
 }

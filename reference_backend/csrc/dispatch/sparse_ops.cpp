@@ -1,6 +1,6 @@
-// Kernels for sparse tensors. Some operators return metadata or parts of a tensor. They need no host alias,
-// and they must accept fake tensors, whose parts are on meta. For the other operators, torch's code for
-// compressed tensors rejects a device that it does not know.
+// Kernels for sparse tensors. Operators that return metadata or parts of a tensor need no host alias, and
+// they must accept fake tensors, whose parts are meta tensors. The other operators of this file replace code
+// of torch that rejects compressed tensors on a device that torch does not know.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_coalesced_native.h>
@@ -41,7 +41,7 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
                                     std::optional<at::Device>,
                                     std::optional<bool>) {
   TORCH_CHECK(layout.has_value(), "expected a sparse compressed layout, but got none");
-  // torch's check rejects devices that it does not know, so check copies on the CPU. Fake tensors have no
+  // torch's check rejects devices that torch does not know, so check copies on the CPU. Fake tensors have no
   // values to check.
   if (at::globalContext().checkSparseTensorInvariants() && !values.is_meta()) {
     at::_validate_sparse_compressed_tensor_args(
@@ -69,7 +69,7 @@ at::Tensor compressed_zeros_like(const at::Tensor& self,
   const auto options = at::TensorOptions().device(runtime::kDevice);
   auto indices_shape = source->plain_indices().sizes().vec();
   auto values = source->values().sizes().vec();
-  values[indices_shape.size() - 1] = 0;  // the number of elements, after the batch dimensions
+  values[indices_shape.size() - 1] = 0;  // no specified elements
   indices_shape.back() = 0;
   const auto indices = options.dtype(source->plain_indices().scalar_type());
   const at::ScalarType type = dtype.value_or(self.scalar_type());

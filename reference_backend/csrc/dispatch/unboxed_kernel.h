@@ -1,6 +1,6 @@
-// The entry kernel of operators that small programs call often. It does the same as BoxedKernel, without a
-// stack of values between torch and the kernel. A call that the engine may defer is forwarded to the boxed
-// kernel.
+// The entry kernel of operators that small programs call often. It has the same effect as BoxedKernel, but
+// torch passes the arguments directly instead of on a stack. A call that the engine may defer is forwarded to
+// the boxed kernel.
 #pragma once
 
 #include <ATen/core/boxing/BoxedKernel.h>
@@ -21,8 +21,8 @@
 
 namespace hpu_reference::dispatch {
 
-// `Operator` is one of torch's at::_ops. Its arguments are device tensors and values that need no conversion.
-// It returns one tensor or the argument that it writes.
+// The unboxed entry kernel of `Operator`, one of torch's at::_ops. All arguments of the operator are device
+// tensors or values that need no conversion. The operator returns one tensor, or the argument that it writes.
 template <class Operator, class Schema = typename Operator::schema>
 class UnboxedKernel;
 
@@ -34,8 +34,8 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   static constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, at::Tensor>;
   template <class Argument>
   static constexpr bool kIsWritten = std::is_same_v<Argument, at::Tensor&>;
-  // True for a value that needs no conversion. A value that may hold a tensor, a device or a generator needs
-  // one.
+  // True for a type that needs no conversion. Types that may hold a tensor, a device or a generator need a
+  // conversion.
   template <class Argument>
   static constexpr bool kNeedsNoConversion =
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Tensor>> &&
@@ -90,7 +90,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     }
   }
 
-  // Returns true if this kernel does everything that the boxed kernel does for the operator.
+  // Returns true if this kernel can replace the boxed kernel of the operator.
   static bool covers(const kernels::OperatorPlan& plan) {
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();

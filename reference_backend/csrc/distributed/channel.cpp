@@ -158,14 +158,16 @@ Channel::~Channel() {
   runtime::release_exclusive_stream(stream_);
 }
 
-// Returns true if no issued work precedes new work on the calling thread's current stream.
+// Returns true if a transfer that accesses this memory, issued now on the calling thread, need not wait for
+// earlier work.
 bool Channel::may_run_now(const memory::AccessSet& access_set) const {
   return !runtime::is_queue_all() && !runtime::are_vector_clocks_enabled() &&
          runtime::is_queue_idle(runtime::current_stream_id()) && runtime::is_queue_idle(stream_) &&
          !(runtime::is_work_pending() && access_set.has_conflicts(stream_));
 }
 
-// Runs the attempt on the calling thread. Its trace row is on the channel's stream.
+// Runs the attempt on the calling thread and returns its result. If the result is true, adds a trace row on
+// the channel's stream.
 bool Channel::attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const {
   const std::uint64_t start = runtime::is_tracing() ? runtime::trace_clock() : 0;
   if (!attempt()) {

@@ -147,7 +147,7 @@ void check_splits(const at::Tensor& tensor,
                     of,
                     " tensor add up to ",
                     sum,
-                    " and it is ",
+                    " and the tensor has sizes ",
                     tensor.sizes());
 }
 
@@ -210,7 +210,7 @@ Reduction reduction_of(const c10d::ReduceOp& operation, at::ScalarType dtype) {
   TORCH_CHECK_TYPE(!is_eight_bit_float(dtype),
                    "Input tensor data type is not supported for HCCL process group: ",
                    dtype,
-                   " is carried as bytes and cannot be reduced");
+                   " is transferred as bytes and cannot be reduced");
   if (dtype != at::kBool) {
     return {type, false};
   }

@@ -22,8 +22,8 @@ const at::Tensor& check_single(const Tensors& tensors);
 void check_list(const std::vector<Tensors>& lists, std::size_t count, const at::Tensor& like);
 // Checks that the root is a rank of the group.
 void check_root(std::int64_t root, int size);
-// Checks that `large` has `times` as many elements as `small`. `rule` is the sentence with which the error
-// message begins.
+// Checks that `large` has `times` times as many elements as `small`. `rule` is the sentence with which the
+// error message begins.
 void check_sizes(const at::Tensor& large, const at::Tensor& small, int times, const char* rule);
 // Checks that the splits, one per rank, add up to the size of dimension 0.
 void check_splits(const at::Tensor& tensor,
@@ -41,10 +41,10 @@ Tensors hosts_of(const Tensors& tensors);
 // the other, whatever its original shape.
 Tensors flat(const Tensors& tensors);
 
-// A reduction with gloo's operations: sums and products of bool become maxima and minima.
+// A reduction that gloo supports: sums and products of bool become maxima and minima.
 struct Reduction {
   c10d::ReduceOp::RedOpType operation;
-  bool bytes;  // reduces the bytes of the tensors
+  bool bytes;  // true: gloo reduces the tensors as bytes
 
   // Returns the tensor that gloo reduces: the host alias, or its bytes if `bytes` is true.
   at::Tensor view(const at::Tensor& host) const;

@@ -72,7 +72,7 @@ std::optional<std::uint64_t> record_flight(FlightRequest&& request) {
   request.used = request.outputs = nullptr;
   entry.created = c10::getTime();
   entry.stack = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
-  FlightEntry dropped;  // destroyed without the lock
+  FlightEntry dropped;  // destroyed after the lock is released
   const std::lock_guard<std::mutex> lock(self.mutex);
   entry.id = self.next++;
   self.messages += request.peer.has_value() ? 1 : 0;

@@ -19,13 +19,13 @@ namespace hpu_reference::distributed {
 
 class Transfer;
 
-// The description of a collective when it is issued.
+// The description of a collective, made when the collective is issued.
 struct FlightRequest {
   std::string operation;    // torch's name, such as "ALLREDUCE"
   std::string group;        // name of the process group
   std::string description;  // of the process group
   std::uint64_t sequence = 0;
-  std::optional<int> peer;  // of a send or receive
+  std::optional<int> peer;  // only of a send or receive: the other rank
   int rank = 0;
   std::chrono::milliseconds timeout{0};
   const std::vector<at::Tensor>* used = nullptr;

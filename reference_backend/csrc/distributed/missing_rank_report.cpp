@@ -34,7 +34,7 @@ c10::intrusive_ptr<c10d::Store> second_client(const c10::intrusive_ptr<Store>& s
   if constexpr (requires { store->clone(); }) {
     try {
       return store->clone();
-    } catch (...) {  // a user-defined store, written in Python
+    } catch (...) {  // a store that is written in Python cannot be cloned
     }
   }
   return store;
@@ -42,8 +42,8 @@ c10::intrusive_ptr<c10d::Store> second_client(const c10::intrusive_ptr<Store>& s
 
 }  // namespace
 
-// The report's connection to the store, and the arrivals that are to be written. A writing thread keeps the
-// object alive.
+// The report's connection to the store, and the arrivals that are still to be written. A thread that writes
+// arrivals keeps this object alive.
 class MissingRankReport::Board : public std::enable_shared_from_this<Board> {
  public:
   // Connects now: once the process of the store has ended, connecting would take the full timeout.
@@ -132,7 +132,8 @@ void MissingRankReport::wait(c10d::Work& work, const Collective& collective) con
     return;
   } catch (...) {
     if (work.isCompleted()) {
-      // Only a second query can distinguish a failure from a completion just after the wait timed out.
+      // The first wait may have thrown because it timed out just before the work was completed. A second wait
+      // throws only if the work has failed.
       work.wait();
       return;
     }
@@ -172,7 +173,7 @@ std::string MissingRankReport::describe(const Collective& collective, const std:
       std::this_thread::sleep_for(kPause);
     }
   } catch (const std::exception&) {
-    store_error = "the missing ranks are unknown, since the store ended with its process";
+    store_error = "the missing ranks are unknown, because the process of the store has ended";
   }
   std::ostringstream text;
   text << "hccl: " << collective.name << " (number " << collective.number << " of process group "

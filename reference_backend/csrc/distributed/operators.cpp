@@ -1,6 +1,6 @@
-// torch's c10d operators on the HPU key: each forwards its tensors to the group's backend for hpu. Without
-// these kernels, the catch-all kernel would pass host aliases to the CPU kernels of c10d, which fail for a
-// group without a CPU backend. For PrivateUse1, torch has such kernels.
+// torch's c10d operators on the HPU key: each forwards its tensors to the group's backend for hpu. torch
+// itself has such kernels for PrivateUse1, but not for HPU. The device does not run the CPU kernels of c10d,
+// because they fail for a group without a CPU backend.
 //
 // The kernels are boxed and read arguments by name, because releases of torch add arguments and change how
 // C++ passes them.
@@ -270,7 +270,7 @@ void set_between_graphs(BetweenGraphs between) {
 TORCH_LIBRARY_IMPL(c10d, DEVICE_KEY, m) {
   m.impl("check_for_nan", TORCH_FN(check_for_nan));
   if (DEVICE_KEY_IS_PRIVATEUSE1) {
-    return;  // torch has the other kernels
+    return;  // torch itself has the other kernels for PrivateUse1
   }
   m.impl("broadcast_", boxed<&broadcast, &kTensors>());
   m.impl("allreduce_", boxed<&allreduce, &kTensors>());

@@ -10,8 +10,8 @@ namespace hpu_reference::distributed {
 // replay also calls `issue` between the two graphs.
 using BetweenGraphs = std::function<void(std::function<void()> issue)>;
 
-// Sets the handler of collectives that are called during a capture. If the handler is empty, such collectives
-// are refused.
+// Sets the handler of collectives that are called during a capture. If the handler is empty, such a
+// collective throws an error.
 void set_between_graphs(BetweenGraphs between);
 
 }  // namespace hpu_reference::distributed

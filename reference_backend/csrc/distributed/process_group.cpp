@@ -74,7 +74,8 @@ Milliseconds ProcessGroupHccl::timeout_of(Milliseconds requested) const {
   return requested == c10d::kUnsetTimeout || requested == kNoTimeout ? timeout_ : requested;
 }
 
-// Lets the request use the ranks' shared memory. All ranks must do so alike.
+// Lets the request use the memory that the ranks share, if they share memory. Either all ranks must call this
+// for a collective, or none.
 void ProcessGroupHccl::share(Request& request, CollectiveTensors&& tensors) {
   if (shared_ != nullptr) {
     request.shared.push_back(
@@ -176,7 +177,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
           missing_rank_report->rendezvous(collective, rendezvous_number);
         } catch (...) {
           if (group != nullptr) {
-            group->fail();  // the other ranks may have met and be one collective ahead
+            group->fail();  // the other ranks may have completed the rendezvous
           }
           throw;
         }
@@ -232,8 +233,9 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
     lock.unlock();
     return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
   }
-  // gloo carries out a batch, because some ranks may have messages in it and others have not. Start the parts
-  // in the same order on all ranks, so that gloo's tags match. Do not wait between the parts.
+  // gloo carries out a batch, not the shared memory, because a batch may have sends and receives on some
+  // ranks only. Start the parts in the same order on all ranks, so that gloo's tags match. Do not wait
+  // between the parts.
   batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
     std::vector<WorkPtr> works = before(gloo);
     for (WorkPtr& work : next(gloo)) {
@@ -245,7 +247,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   batch_->outputs.insert(batch_->outputs.end(), request.outputs.begin(), request.outputs.end());
   batch_->timeout = std::max(batch_->timeout, request.timeout);
   batch_->message = batch_->message && request.message;
-  // No caller waits for a part of the batch; endCoalescing() waits for the whole.
+  // No caller waits for a part of the batch; endCoalescing() returns the Work of the whole batch.
   return c10::make_intrusive<c10d::Work>(rank_, request.operation);
 }
 
@@ -256,7 +258,7 @@ bool ProcessGroupHccl::is_batching() const {
 
 void ProcessGroupHccl::startCoalescing() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK(!batch_.has_value(), "hccl: a batch of collectives is open already: end it first");
+  TORCH_CHECK(!batch_.has_value(), "hccl: a batch of collectives is already open: end the batch first");
   batch_ = Request{
       OpType::COALESCED, {}, {}, Milliseconds(0), [](c10d::Backend&) { return std::vector<WorkPtr>(); }};
   batch_->message = true;
@@ -266,7 +268,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::endCoalescing() {
   std::optional<Request> batch;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(batch_.has_value(), "hccl: no batch of collectives is open: start one first");
+    TORCH_CHECK(batch_.has_value(), "hccl: no batch of collectives is open: start a batch first");
     std::swap(batch, batch_);
   }
   batch->timeout = batch->timeout.count() == 0 ? timeout_ : batch->timeout;
@@ -460,7 +462,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs
     root_outputs = outputs.front();
     used.insert(used.end(), root_outputs.begin(), root_outputs.end());
   } else {
-    TORCH_CHECK_VALUE(outputs.empty(), "gather: only the root rank ", options.rootRank, " has outputs");
+    TORCH_CHECK_VALUE(
+        outputs.empty(), "gather: only the root rank ", options.rootRank, " may pass output tensors");
   }
   c10d::GatherOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
@@ -491,7 +494,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
     from.push_back(hosts_of(inputs.front()));
     used.insert(used.end(), inputs.front().begin(), inputs.front().end());
   } else {
-    TORCH_CHECK_VALUE(inputs.empty(), "scatter: only the root rank ", options.rootRank, " has inputs");
+    TORCH_CHECK_VALUE(
+        inputs.empty(), "scatter: only the root rank ", options.rootRank, " may pass input tensors");
   }
   c10d::ScatterOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
@@ -638,7 +642,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
   check_tensors(outputs);
   check_tensors(inputs);
   TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_ && static_cast<int>(inputs.size()) == size_,
-                    "alltoall takes a tensor from and for each of the ",
+                    "alltoall takes one input and one output tensor for each of the ",
                     size_,
                     " ranks, but got ",
                     inputs.size(),

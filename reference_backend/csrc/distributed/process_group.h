@@ -24,8 +24,8 @@ namespace hpu_reference::distributed {
 
 constexpr const char* kName = "hccl";
 
-// Makes the call of a collective wait until the collective has run, or stops doing so. Sends and receives do
-// not wait.
+// Sets whether the call of a collective returns only after the collective has run. Sends and receives never
+// wait.
 void set_blocking_collectives(bool on);
 
 // The backend. c10d::Backend documents its methods.
@@ -118,19 +118,20 @@ class ProcessGroupHccl final : public c10d::Backend {
     std::chrono::milliseconds timeout;
     Start start;
     std::vector<std::shared_ptr<SharedCollective>> shared = {};  // used instead of gloo if possible
-    std::optional<int> peer = std::nullopt;                      // of a send or receive
-    bool message = false;                                        // a send, a receive or a batch of them
+    std::optional<int> peer = std::nullopt;                      // the other rank of a send or receive
+    bool message = false;                                        // a send, a receive or a batch of these
   };
 
   void share(Request& request, CollectiveTensors&& tensors);
   void share_all_reduce(Request& request, const at::Tensor& host, c10d::ReduceOp::RedOpType operation);
-  // Returns the tensor once for each rank.
+  // Returns a list that contains the tensor once for each rank.
   Tensors for_each_rank(const at::Tensor& tensor) const;
-  // Returns undefined tensors for all ranks except one.
+  // Returns a list with one tensor per rank: the given tensor at `rank`, undefined tensors elsewhere.
   Tensors at_rank(std::int64_t rank, const at::Tensor& tensor) const;
-  // Returns the parts of the ranks in a flat tensor.
+  // Divides a flat tensor into equal parts, one per rank.
   Tensors equal_parts(const at::Tensor& flat) const;
-  // Returns the parts of the ranks in dimension 0. No splits: equal parts.
+  // Divides dimension 0 into parts of the sizes in `splits`, one per rank. If `splits` is empty, the parts
+  // are equal.
   Tensors parts_by_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const;
   bool is_batching() const;
   WorkPtr submit(Request&& request);
@@ -150,7 +151,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   std::uint64_t sequence_ = 0;
   const bool synchronizes_first_;
   std::uint64_t rendezvous_count_ = 0;  // the same on all ranks, unlike the number of sends and receives
-  std::optional<Request> batch_;        // between startCoalescing() and endCoalescing()
+  std::optional<Request> batch_;        // set between startCoalescing() and endCoalescing()
 };
 
 }  // namespace hpu_reference::distributed

@@ -28,7 +28,8 @@ struct Range {
   std::int64_t count;
 };
 
-// Returns the share of a rank in `count` elements.
+// Returns the range of elements that a rank reduces, of `count` elements in total. Ranges start at multiples
+// of `line` elements.
 Range share_of(int rank, int size, std::int64_t count, std::int64_t line) {
   const std::int64_t each = ((count + size - 1) / size + line - 1) / line * line;
   const std::int64_t start = std::min(count, rank * each);
@@ -72,7 +73,7 @@ bool have_same_memory(const at::Tensor& one, const at::Tensor& other) {
          bytes_of(one) == bytes_of(other);
 }
 
-// Returns true if a rank may read the blocks of all ranks, as large as the rank's own block.
+// Returns true if a rank may read a block from every rank, each as large as the rank's own block.
 bool reads_equal_blocks(c10d::OpType operation) {
   switch (operation) {
     case c10d::OpType::ALLREDUCE:
@@ -155,7 +156,8 @@ std::uint64_t SharedCollective::bytes_from(int rank) const {
 }
 
 // Returns true if a result overlaps a block that another rank may still read, or that this rank has not read
-// yet. The own block may be the own part of the result: it is not written, or element by element.
+// yet. This rank's own block may be the same memory as its own part of the result: that memory is not
+// written, or each element is read before it is written.
 bool SharedCollective::writes_into_sent_blocks() const {
   if (tensors_.operation == c10d::OpType::ALLREDUCE) {
     return false;
@@ -196,14 +198,14 @@ void SharedCollective::publish() {
   part.list_length = tensors_.list_length;
   part.is_in_device_memory = is_small_ ? 0 : 1;
   std::uint64_t used = 0;
-  int previous = -1;  // the last other rank with a block
+  int previous = -1;  // the last rank so far, other than this rank, with a block
   for (int rank = 0; rank < group_->size(); rank++) {
     part.expected[rank] = bytes_from(rank);
     const at::Tensor tensor = tensor_for(rank);
     Block& block = part.sent[rank];
     block = {bytes_of(tensor), 0};
     if (block.bytes == 0 || rank == group_->rank()) {
-      continue;  // block_from() reads the tensor itself
+      continue;  // this rank's block_from() reads the tensor itself
     }
     if (previous >= 0 && tensor.is_same(tensor_for(previous))) {
       block = part.sent[previous];
@@ -293,7 +295,8 @@ const char* SharedCollective::block_from(int rank) const {
   return start + part.sent[group_->rank()].offset;
 }
 
-// Returns the tensor itself, or if the results are staged, a temporary tensor for the same values.
+// Returns the tensor to which a result is written: a temporary tensor if the results are staged, otherwise
+// `result` itself.
 at::Tensor SharedCollective::staged(const at::Tensor& result) {
   if (!is_staged_) {
     return result;
@@ -401,7 +404,8 @@ bool SharedCollective::attempt() noexcept {
   return true;
 }
 
-// Returns false if all ranks completed the latest collective without waiting, and their collectives differ.
+// Returns false if all ranks completed the latest collective without waiting, and the ranks had called
+// different collectives.
 bool SharedCollective::was_latest_alike() const {
   if (group_->is_latest_checked()) {
     return true;
@@ -464,8 +468,9 @@ bool SharedCollective::finish_all(const std::vector<std::shared_ptr<SharedCollec
                                   std::chrono::milliseconds slow_after,
                                   const std::function<void()>& on_slow) {
   if (collectives.size() > 1) {
-    // The ranks agree on a transport before the first collective, because gloo must not repeat an all-reduce.
-    // A list without tensors does this: its part counts as large.
+    // Before the first collective, the ranks decide whether shared memory or gloo carries out all of them:
+    // after a switch to gloo in the middle, gloo would repeat an all-reduce. A collective without tensors
+    // makes this decision, because its part is treated as large.
     const SharedCollective& first = *collectives.front();
     SharedCollective list(
         first.group_,

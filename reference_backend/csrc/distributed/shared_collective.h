@@ -1,19 +1,21 @@
 // One collective in the memory that a group's ranks share. Each rank has a block of bytes for each rank,
 // which may be empty. The receiving rank copies the blocks of all ranks, or reduces them.
 //
-//   small: each rank copies its blocks into the group's memory │all│ each rank reads the blocks for it
-//   large: each rank publishes the locations of its blocks │all│ each rank reads them from the other ranks'
-//          device memory │all│
+// At │all│, each rank waits until all ranks have come this far:
 //
-// With a root, a rank that needs no blocks of other ranks does not wait for them if its own blocks are small.
+//   small: each rank copies its blocks into the group's memory │all│ each rank reads the blocks sent to it
+//   large: each rank publishes the locations of its blocks │all│ each rank reads the blocks sent to it
+//          from the other ranks' device memory │all│
+//
+// In a collective with a root, a rank that needs no blocks of other ranks does not wait for the other ranks
+// if its own blocks are small.
 //
 // An all-reduce works in place. If it is large, each rank reduces its share of every chunk, and copies the
-// other shares from the others' device memory, one chunk behind.
+// other shares of the chunk before from the device memory of the other ranks.
 //
 // A rank writes only its own device memory. Results that overlap a block that is still to be read are written
-// at the end. A rank that
-// aborts announces this before it reuses its memory, and the other ranks check for that before they use the
-// data they read.
+// at the end. A rank that aborts announces the abort before it reuses its memory. The other ranks check for
+// an abort before they use the data that they have read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,25 +36,25 @@
 namespace hpu_reference::distributed {
 
 // The tensors of this rank in a collective: contiguous host aliases of device tensors. An undefined tensor
-// means that there are no elements.
+// represents a tensor without elements.
 struct CollectiveTensors {
   c10d::OpType operation;
   std::optional<std::int64_t> root = std::nullopt;
   std::optional<c10d::ReduceOp::RedOpType> reduction = std::nullopt;
   std::vector<at::Tensor> sent = {};      // for each rank, in the order of ranks; empty: nothing is sent
   std::vector<at::Tensor> received = {};  // from each rank, in the order of ranks; empty: nothing is received
-  at::Tensor reduced = {};                // with a reduction, instead of `received`: the result
-  std::uint32_t list_length = 0;          // of the list that this call announces; 0: none
+  at::Tensor reduced = {};                // the result of a reduction, instead of `received`
+  std::uint32_t list_length = 0;          // number of collectives in the batch that this call precedes, or 0
 };
 
-// If ranks call different collectives, each rank that waits for another rank throws this, and the group
-// remains usable. If no rank waits, each rank throws it in its next collective.
+// The error of ranks that call different collectives. Each rank that waits for another rank throws it, and
+// the group remains usable. If no rank waits, each rank throws it in its next collective.
 class DifferentCollectives final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The collective. One thread may begin it and another may finish it.
+// One collective of this rank. One thread may begin the collective and another thread may finish it.
 class SharedCollective {
  public:
   SharedCollective(std::shared_ptr<SharedGroup> group,
@@ -64,12 +66,12 @@ class SharedCollective {
   bool is_small() const {
     return is_small_;
   }
-  // Publishes this rank's blocks and waits for a moment. Returns true if that completed the collective. Never
-  // throws: finish() reports errors.
+  // Publishes this rank's blocks and waits for a moment. Returns true if the collective is then complete.
+  // Never throws: finish() reports errors.
   bool attempt() noexcept;
-  // Completes the collective. Calls `on_slow` once if that takes longer than `slow_after`. Returns false, on
-  // all ranks alike, if gloo must carry out the collective. Throws std::runtime_error if the collective
-  // fails.
+  // Completes the collective. Calls `on_slow` once if the collective takes longer than `slow_after`. Returns
+  // false, on all ranks alike, if gloo must carry out the collective. Throws std::runtime_error if the
+  // collective fails.
   bool finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
   // Completes several collectives, one after the other. Returns false, on all ranks alike, if gloo must carry
   // out all of them.

@@ -26,7 +26,8 @@ constexpr std::uint64_t kLayout = 2;  // version of the memory layout
 // Bytes of the area for the small part of a rank in one collective. Each rank has two areas, which successive
 // collectives use in turn. The system allocates only the pages that are written.
 constexpr std::uint64_t kPartBytes = 1 << 20;
-// Bytes that a rank reads at most in a collective of small parts of which it reads all.
+// Maximum number of bytes that a rank reads in a collective with small parts, if the rank reads the parts of
+// all ranks.
 constexpr std::uint64_t kReadBytes = 2 << 20;
 // How a rank waits: it first polls kPolls times without yielding the processor. It then polls for the time
 // kSoon and yields after each poll. After that, it sleeps.
@@ -271,7 +272,7 @@ void SharedGroup::check_other_ranks(std::uint64_t step, WaitLimits& limits) cons
     const bool ended = processes_[static_cast<std::size_t>(peer)].has_ended();
     const std::uint32_t end_state = theirs.end_state.load();
     if (theirs.step.load(std::memory_order_acquire) >= step) {
-      continue;  // read last: the rank may have arrived just before it ended
+      continue;  // the step is read last: the rank may have arrived just before it ended
     }
     const std::string name = "rank " + std::to_string(peer);
     if (ended) {

@@ -29,14 +29,14 @@ struct Block {
 
 // The part of a rank in a collective: plain data in shared memory.
 struct Part {
-  std::uint64_t turn;      // number of the collective in its group
+  std::uint64_t turn;      // number of the collective, counted in its group
   std::int32_t operation;  // c10d::OpType
   std::int32_t dtype;
   std::int32_t reduction;             // c10d::ReduceOp::RedOpType, or -1
-  std::int32_t root;                  // or -1
-  std::uint32_t list_length;          // of the list that this part announces, or 0
+  std::int32_t root;                  // rank of the root, or -1
+  std::uint32_t list_length;          // number of collectives in the batch that follows, or 0
   std::uint32_t is_in_device_memory;  // 1: the blocks are in device memory; 0: in the group's own memory
-  Block sent[kMaxRanks];              // to each rank
+  Block sent[kMaxRanks];              // the block that is sent to each rank
   std::uint64_t expected[kMaxRanks];  // number of bytes from each rank
 
   // Returns true if both ranks call the same collective; their blocks may differ.
@@ -75,8 +75,8 @@ class SharedGroup {
 
   // Returns false once a collective has failed on this rank, or the group was aborted or left.
   bool is_usable() const;
-  // Begins the next collective. All ranks must have published their parts of the previous collective: two
-  // areas alternate, and this one was used two collectives ago.
+  // Begins the next collective. All ranks must have published their parts of the previous collective.
+  // Collectives use two areas in turn, so no rank then still reads the area that this collective uses.
   void begin() {
     turn_++;
     part(rank_).turn = turn_;
@@ -87,20 +87,21 @@ class SharedGroup {
     published_step_ = step_;
     is_latest_checked_ = false;
   }
-  // Returns true if this rank need not compare the parts of the latest collective: it has made none, or it
-  // has reported that they differ.
+  // Returns true if this rank need not compare the parts of the latest collective: there was no collective
+  // yet, or this rank has reported that the parts differ.
   bool is_latest_checked() const {
     return is_latest_checked_;
   }
   void set_latest_checked() {
     is_latest_checked_ = true;
   }
-  // Returns the step in which this rank published its latest part. The other ranks publish theirs in the same
-  // step.
+  // Returns the step in which this rank published its latest part. The other ranks publish their parts in the
+  // same step.
   std::uint64_t published_step() const {
     return published_step_;
   }
-  // Returns the part of a rank in this collective. Other ranks read it once the rank has made its next step.
+  // Returns the part of a rank in this collective. Other ranks read the part once the rank has made its next
+  // step.
   Part& part(int rank) const;
   // Returns true if a part with this many bytes of blocks is small: the rank passes it through the group's
   // own memory. If all ranks read all parts, the limit decreases with the number of ranks.
@@ -108,15 +109,15 @@ class SharedGroup {
   // Returns the area of the group's own memory for the part of a rank, if the part is small.
   char* small_part_memory(int rank) const;
 
-  // Makes the next step: makes this rank's writes visible to the other ranks.
+  // Makes the next step, which makes this rank's writes visible to the other ranks.
   void advance();
   // Returns the number of steps that this rank has made.
   std::uint64_t step() const {
     return step_;
   }
-  // Returns true if all ranks have made that many steps, now or within a moment.
+  // Returns true if all ranks have made `step` steps, now or within a moment.
   bool arrive_within_a_moment(std::uint64_t step) const;
-  // Waits until all ranks have made that many steps. Throws std::runtime_error if a missing rank will not
+  // Waits until all ranks have made `step` steps. Throws std::runtime_error if a missing rank will not
   // arrive, or if the time limit is exceeded.
   void wait(std::uint64_t step, WaitLimits& limits) const;
   // Returns the rank that has failed, or -1. The memory of a failed rank may have been reused while this rank
@@ -125,8 +126,8 @@ class SharedGroup {
   // Throws if a rank has failed.
   void require_no_failure() const;
 
-  // Makes the device memory of each rank readable for all ranks. The first call must be made by all ranks.
-  // Returns false, on all ranks alike, if the memory of one rank cannot be shared.
+  // Makes the device memory of each rank readable for all ranks. All ranks must make the first call. Returns
+  // false, on all ranks alike, if the memory of one rank cannot be shared.
   bool share_devices(WaitLimits& limits);
   // Returns the device memory of another rank.
   const char* device(int rank) const {
@@ -141,7 +142,7 @@ class SharedGroup {
   void leave();
 
  private:
-  struct State;  // of one rank, in shared memory
+  struct State;  // the state of one rank, in shared memory
   struct Control;
   enum class Devices { Unknown, Shared, Not };
 
@@ -160,8 +161,8 @@ class SharedGroup {
   const int rank_;
   const int size_;
   const std::int64_t owner_;        // process id; a forked child does not have the memory
-  std::vector<Process> processes_;  // of all ranks
-  std::vector<Mapping> views_;      // of the ranks' device memory
+  std::vector<Process> processes_;  // the processes of all ranks
+  std::vector<Mapping> views_;      // mappings of the ranks' device memory
   Devices devices_ = Devices::Unknown;
   std::uint64_t turn_ = 0;
   std::uint64_t step_ = 0;

@@ -76,8 +76,8 @@ std::string sharing_domain();
 // Returns an unpredictable number.
 std::uint64_t random_number();
 
-// Waits in shared memory until the word differs from `expected`, another process calls wake_all(), or the
-// time has passed.
+// Waits in shared memory until the word differs from `expected`, another process calls wake_all(), or
+// `milliseconds` have passed.
 void wait_for_change(const std::uint32_t* word, std::uint32_t expected, std::int64_t milliseconds);
 // Wakes all threads that wait for the word, in all processes.
 void wake_all(const std::uint32_t* word);

@@ -35,8 +35,8 @@ HcclWork::HcclWork(int rank,
       transfer_(std::move(transfer)),
       outputs_(std::move(outputs)),
       blocking_(blocking) {
-  // A future of device tensors is complete when they can be used in stream order: waiting for the future
-  // makes the waiter's stream wait for an event that is recorded here, after the transfer.
+  // A future of device tensors is completed with an event, which markCompleted() records on the transfer's
+  // stream. A thread that waits for the future makes its own stream wait for this event.
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                      std::vector<c10::Device>{runtime::kDevice});
   const StreamScope scope(transfer_->stream());

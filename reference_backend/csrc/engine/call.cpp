@@ -43,7 +43,8 @@ at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) 
   return host;
 }
 
-// Returns a CPU tensor without the Python objects that may be attached to the user's tensor.
+// Returns a CPU tensor with the values of the user's tensor, but without Python objects that may be attached
+// to the user's tensor.
 at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -151,8 +152,8 @@ void check_result(const Call& call, std::size_t index, const at::Tensor& result_
         result_tensor.defined() ? result_tensor.sizes() : at::IntArrayRef(),
         " although the same call returned size ",
         expected.sizes,
-        " before, so its output metadata cannot be predicted; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
-        "and report the operator");
+        " before, so its output metadata cannot be predicted; set PT_HPU_EAGER_PIPELINE_ENABLE=0 and report "
+        "the operator");
   }
   if (expected.kind == Result::Kind::New) {
     c10::StorageImpl* into = call.new_storages[static_cast<std::size_t>(expected.source)].get();
@@ -221,7 +222,8 @@ void Call::run() const {
   run(seed, nullptr);
 }
 
-// A thread that waits may run queued work. Modes that the thread has entered must not apply to this work.
+// A thread that waits may run queued work. The dispatch modes that the thread has entered must not apply to
+// this work.
 KernelGuard::KernelGuard()
     : keys_(c10::default_included_set,
             c10::default_excluded_set | c10::autograd_dispatch_keyset |
@@ -467,7 +469,7 @@ OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
     output_metadata.reason = reason;
   };
   if (written_metadata(arguments) != metadata) {
-    refuse("it changes the size or the memory of an argument");
+    refuse("the operator changes the size or the memory of an argument");
     output_metadata.resized_arguments = resized_arguments_of(plan, arguments, metadata);
   }
   if (arguments.depends_on_data()) {
@@ -479,7 +481,7 @@ OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
     } else if (stack[i].isTensorList()) {
       output_metadata.lengths.push_back(static_cast<int>(stack[i].toListRef().size()));
     } else {
-      refuse("it returns a value to the host");
+      refuse("the operator returns a value to the host");
       return output_metadata;
     }
   }
@@ -493,7 +495,7 @@ OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
     c10::TensorImpl* impl = result_tensor.unsafeGetTensorImpl();
     if (!kernels::is_device_tensor(result_tensor) || !impl->has_storage() ||
         impl->layout() != c10::kStrided || !is_strided_only(result_tensor)) {
-      refuse("its result is not a dense tensor of the device");
+      refuse("the result is not a dense tensor of the device");
       return output_metadata;
     }
     const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();

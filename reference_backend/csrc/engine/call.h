@@ -35,11 +35,11 @@ struct Call {
   std::vector<c10::IValue> arguments;
   std::vector<HostStorage> new_storages;  // one per new storage of the results
   std::vector<memory::OutputPlacement> output_placements;
-  std::vector<int> lifted;    // indices of lifted arguments: each run provides their values
+  std::vector<int> lifted;    // indices of the arguments whose values each run provides
   bool gradients = true;      // gradient mode at the call; some kernels read it
   std::uint64_t seed = 0;     // only of a random operator
-  at::Generator generator;    // source of the seed; undefined: the default generator
-  std::string line;           // line of the user's program, if recorded
+  at::Generator generator;    // generator of the seed; undefined: the default generator
+  std::string line;           // line of the user's program that issued the call, if recorded
   bool reads_device = true;   // for a copy: false if the source is host memory
   bool writes_device = true;  // for a copy: false if the target is host memory
 
@@ -47,8 +47,8 @@ struct Call {
     return plan->generator >= 0;
   }
 
-  // Runs the kernel with this seed and these lifted values (null: the call's own values). The results are
-  // written to `new_storages`. The caller must hold a KernelGuard.
+  // Runs the kernel with this seed and these lifted values (see CallArguments; null: the call's own values).
+  // The results are written to `new_storages`. The caller must hold a KernelGuard.
   void run(std::uint64_t with_seed, const c10::IValue* with_lifted) const;
   // Runs the call with its own seed and lifted values, under its own KernelGuard.
   void run() const;
@@ -105,8 +105,8 @@ void push_results(const OutputMetadata& output_metadata,
                   const std::vector<c10::Storage>& storages,
                   torch::jit::Stack* stack);
 
-// Returns the output metadata of a run. The end of the stack holds the results; `metadata` is the value of
-// written_metadata() before the run.
+// Returns the output metadata of a run. The results are at the end of the stack. `metadata` is the value that
+// written_metadata() returned before the run.
 OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
                                   const CallArguments& arguments,
                                   const std::vector<std::string>& metadata,

@@ -109,8 +109,8 @@ bool waits_for_memory(const kernels::OperatorPlan& plan, const c10::IValue* argu
   return used && access_set_of(plan, arguments).has_conflicts(runtime::current_stream_id());
 }
 
-// Returns the output metadata of a copy, which is its first argument, without running it. Returns null if the
-// copy would throw.
+// Returns the output metadata of a copy_() call without running the call. The output is the first argument.
+// Returns null if the call would throw.
 OutputMetadataPtr output_metadata_of_copy(const CallArguments& arguments) {
   const at::Tensor& self = *arguments.tensors()[0].tensor;
   if (arguments.tensors().size() != 2 ||
@@ -196,7 +196,7 @@ bool try_defer(const kernels::HostKernel& kernel,
   const c10::IValue* values = stack->data() + (stack->size() - kernel.plan().arguments);
   if (!large && !runtime::is_queue_all() && runtime::is_queue_idle(runtime::current_stream_id()) &&
       !waits_for_memory(kernel.plan(), values)) {
-    return false;  // only other streams have work
+    return false;  // run the call now: only streams on which it does not depend have work
   }
   record_line();
   const CallArguments arguments(kernel.plan(), values);

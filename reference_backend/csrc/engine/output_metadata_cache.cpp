@@ -18,11 +18,11 @@ namespace hpu_reference::engine {
 
 namespace {
 
-// Maximum number of entries, enough for a large model in many shapes. A full cache is cleared.
+// Maximum number of cache entries, enough for a large model in many shapes. A full cache is cleared.
 constexpr std::size_t kMaxEntries = 1 << 16;
 
 std::mutex g_mutex;
-// The map's keys refer to the entries' own key strings.
+// The cache. Its keys are views of the key strings in the entries.
 std::unordered_map<std::string_view, OutputMetadataPtr>& table() {
   static auto* value = new std::unordered_map<std::string_view, OutputMetadataPtr>();
   return *value;
@@ -131,7 +131,7 @@ void CallArguments::add(const c10::IValue& value, std::size_t position, bool nes
       add(item, position, /*nested=*/true);
     }
   } else {
-    reason_ = "it has an argument of a type that the engine cannot defer";
+    reason_ = "the operator has an argument of a type that the engine cannot defer";
   }
 }
 
@@ -144,7 +144,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   if (!kernels::is_device_tensor(tensor)) {
     if (!tensor.device().is_cpu() || tensor.dim() != 0 || !is_strided_only(tensor) || nested ||
         plan_.written[position]) {
-      reason_ = "it has an argument in host memory";
+      reason_ = "the operator has an argument in host memory";
       return;
     }
     tensors_.push_back({&tensor, false, false, false, nullptr});
@@ -163,14 +163,14 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     return;
   }
   if (!is_strided_only(tensor)) {
-    reason_ = "it has an argument that is not a dense tensor";
+    reason_ = "the operator has an argument that is not a dense tensor";
     return;
   }
   const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   const void* data = storage->data_ptr().get();
   if ((data == nullptr && impl->numel() > 0) ||
       (data != nullptr && memory::block_of(storage->data_ptr()) == nullptr)) {
-    reason_ = "it has an argument whose memory does not come from the device allocator";
+    reason_ = "the operator has an argument whose memory does not come from the device allocator";
     return;
   }
   if (plan_.boolean_indices_depend && nested &&

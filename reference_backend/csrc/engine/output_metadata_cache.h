@@ -61,9 +61,9 @@ using OutputMetadataPtr = std::shared_ptr<const OutputMetadata>;
 // The arguments of one call, and their key. The key contains all properties that determine the output
 // metadata: sizes, strides, offset, dtype, bits and shared storages of tensors, and the values of all other
 // arguments. The key omits *lifted* values. A lifted value is a floating-point Scalar or a 0-dim CPU tensor
-// among the arguments of an arithmetic operator that also has a tensor argument. It does not affect the
-// metadata, the operator never rejects it, and it often changes from one training step to the next. Each run
-// of a call provides its own lifted values.
+// among the arguments of an arithmetic operator that also has a tensor argument. A lifted value does not
+// affect the metadata, is never rejected by the operator, and often changes from one training step to the
+// next. Each run of a call provides its own lifted values.
 class CallArguments {
  public:
   // `arguments`: the arguments in schema order. They must outlive this object.

@@ -5,7 +5,7 @@
 
 namespace hpu_reference::graph {
 
-// Uses one model without `run_single_threaded`, because a recipe may be launched on two streams at once.
+// Does not use the option `run_single_threaded`, because two streams may launch the same recipe at once.
 AotiLibrary::AotiLibrary(const std::string& path, size_t num_arguments)
     : path_(path),
       num_arguments_(num_arguments),

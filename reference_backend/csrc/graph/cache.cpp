@@ -35,7 +35,7 @@ Cache& cache() {
 
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key) {
   Cache& self = cache();
-  Order evicted;  // destroyed after the lock: the recipes may own memory that Python objects reference
+  Order evicted;  // destroyed after the lock: recipes may own memory that Python objects reference
   const std::lock_guard<std::mutex> lock(self.mutex);
   if (const auto position = self.entries.find(key); self.enabled && position != self.entries.end()) {
     self.order.splice(self.order.begin(), self.order, position->second);

@@ -28,7 +28,7 @@ struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;
   std::shared_ptr<const PredictedGraph> predicted_graph;  // set from the third launch on
-  std::weak_ptr<CacheEntry> next;  // the graph that was launched after the latest launch of this graph
+  std::weak_ptr<CacheEntry> next;  // the graph launched after this graph's latest launch
   std::int64_t launches = 0;
 };
 

@@ -37,8 +37,8 @@ void require_bytes(const c10::Storage& storage, std::size_t needed) {
               "; resize it back, or capture the graph again");
 }
 
-// Runs the recipe at once, or after the pending work of its stream. May wait, so the caller must not hold a
-// lock.
+// Runs the recipe at once, or queues it if any queue has work. This function may wait, so the caller must not
+// hold a lock.
 void launch(const std::shared_ptr<Recipe>& recipe,
             Launch&& values,
             const memory::AccessSet& access_set,
@@ -48,8 +48,8 @@ void launch(const std::shared_ptr<Recipe>& recipe,
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
   count_launch();
-  // Queue the recipe if any queue has work. An inline recipe would wait for this work if memory is short, but
-  // the work may be a launch of the same recipe.
+  // Queue the recipe if any queue has work. A recipe that runs at once waits for this work if memory is
+  // short. If the work is a launch of the same recipe, the wait would never end.
   if (pipeline && (asynchronous || runtime::is_queue_all() || runtime::has_pending_work())) {
     access_set.enqueue(
         stream, std::make_unique<RecipeWork>(recipe, std::move(values)), /*retain_memory=*/true);
@@ -125,7 +125,7 @@ void Capture::end() {
 }
 
 void Capture::reset() {
-  Contents discarded;  // destroyed after the lock
+  Contents discarded;  // destroyed after the lock is released
   {
     const Lock lock(mutex_);
     std::swap(discarded, contents_);
@@ -268,7 +268,7 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
   std::shared_ptr<Recipe> recipe;
   Launch values;
   memory::AccessSet used;
-  std::shared_ptr<const void> owners;  // as in replay()
+  std::shared_ptr<const void> owners;  // another thread may reset the graph before the launch
   std::vector<at::Tensor> results;
   {
     const Lock lock(mutex_);
@@ -314,7 +314,7 @@ std::shared_ptr<const Graph> Capture::snapshot() const {
   }
   auto copy = std::make_shared<Graph>(contents_.recorded);
   for (Buffer& buffer : copy->buffers) {
-    buffer.owner = c10::Storage();  // another reference would make the buffer count as alive
+    buffer.owner = c10::Storage();  // with another reference, the buffer would be treated as alive
   }
   return copy;
 }

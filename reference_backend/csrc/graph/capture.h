@@ -55,8 +55,9 @@ class Capture {
   // without the lock.
   std::shared_ptr<const Graph> snapshot() const;
   std::size_t size() const;
-  // Returns whether a fused program is set, and the number of its runs.
+  // Returns true if a fused program is set.
   bool is_fused() const;
+  // Returns the number of runs of the fused program.
   std::int64_t fused_runs() const;
   // Returns true if a call that remains after the passes accesses the tensor's memory.
   bool uses(const at::Tensor& tensor) const;

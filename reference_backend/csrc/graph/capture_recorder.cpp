@@ -33,7 +33,8 @@ void finish_earlier_work(const memory::AccessSet& access_set) {
   access_set.wait(stream);
 }
 
-// Releases memory from before the capture if calls refer to it but use no byte of it, as after a resize_(0).
+// Releases memory that was allocated before the capture if the calls refer to this memory but access no byte
+// of it, as after a resize_(0).
 void release_unused_inputs(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
   std::unordered_set<const c10::StorageImpl*> used;
   for (const engine::Call& call : calls) {
@@ -83,10 +84,11 @@ bool CaptureRecording::record(const kernels::HostKernel& kernel,
   if (finished_) {
     return false;
   }
-  TORCH_CHECK(kernel.is_dense(),
-              kernel.plan().name,
-              " takes tensors that are not dense, which hpu graph capturing does not support; move it out of "
-              "the capture");
+  TORCH_CHECK(
+      kernel.is_dense(),
+      kernel.plan().name,
+      " takes tensors that are not dense, which hpu graph capturing does not support; move the operator "
+      "out of the capture");
   table_.record_stream_start(runtime::current_stream_id());
   run(kernel, op, values, stack);
   return true;
@@ -99,8 +101,11 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
   const kernels::OperatorPlan& plan = kernel.plan();
   const engine::CallArguments arguments(plan, values.data());
   const auto refuse = [&](const char* reason) {
-    TORCH_CHECK(
-        false, plan.name, " cannot be part of an HPU graph: ", reason, "; move it out of the capture");
+    TORCH_CHECK(false,
+                plan.name,
+                " cannot be part of an HPU graph: ",
+                reason,
+                "; move the operator out of the capture");
   };
   if (!arguments.deferrable()) {
     refuse(arguments.reason());
@@ -110,7 +115,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     const runtime::InlineScope scope;
     kernel.run(op, stack);
     if (bytes_before > 0 && storage_of(values[0].toTensor())->nbytes() > bytes_before) {
-      refuse("it moves a tensor to larger memory");
+      refuse("the operator moves a tensor to larger memory");
     }
     return;
   }
@@ -144,7 +149,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     }
     return true;
   };
-  const bool is_out = plan.writes_out_only;  // a second run has the same result
+  const bool is_out = plan.writes_out_only;  // a second run computes the same result
   engine::OutputMetadataPtr output_metadata = engine::find_output_metadata(arguments.key());
   if (output_metadata == nullptr || (is_out && !output_metadata->deferrable)) {
     output_metadata = engine::run_and_cache_metadata(kernel, op, std::string(arguments.key()), stack);
@@ -153,7 +158,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     kernel.run(op, stack);
   }
   if (!keeps_memory()) {
-    refuse("it moves an out= tensor to other memory, although earlier calls use the old memory");
+    refuse("the operator moves an out= tensor to other memory, although earlier calls use the old memory");
   }
   if (is_out && !output_metadata->deferrable) {
     // The call has resized its out= tensors. Now that they have the size, the call can be repeated.

@@ -220,8 +220,8 @@ bool BufferTable::resolve_resized_buffers() {
     if (!owner || has_memory(i)) {
       continue;
     }
-    // A replay cannot repeat that memory moves to another storage. torch does this to shrink a storage: it
-    // copies to a new storage, then moves the memory of the new storage into the old storage.
+    // A replay cannot repeat a move of memory to another storage. torch moves memory to shrink a storage:
+    // torch copies to a new storage, then moves the memory of the new storage into the old storage.
     const int now = present_buffer(owner);
     const bool moved = now >= 0 && buffers_[static_cast<std::size_t>(now)].owner.unsafeGetStorageImpl() !=
                                        owner.unsafeGetStorageImpl();

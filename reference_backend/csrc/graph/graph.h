@@ -29,11 +29,11 @@ const char* role_name(Role role);
 struct Buffer {
   std::size_t bytes = 0;
   Role role = Role::Input;
-  bool alive = true;         // true if it is alive after the graph
-  bool resizable = true;     // true if its storage is resizable
+  bool alive = true;         // true if the buffer is alive after the graph
+  bool resizable = true;     // true if the buffer's storage is resizable
   engine::HostStorage host;  // the storage of the calls' tensors
   void* address = nullptr;   // host address while recording
-  c10::Storage owner;        // captures: retains the memory
+  c10::Storage owner;        // only in captures: retains the memory
 };
 
 // A sequence of calls, and the buffers that the calls use.
@@ -89,7 +89,7 @@ class BufferTable {
   // storage has other memory now, the buffer becomes a temporary of the graph. Returns false if the storage
   // of any other buffer was resized: a replay cannot repeat that.
   bool resolve_resized_buffers();
-  // Returns true if the buffer's storage still has its memory; only for captures.
+  // Returns true if the buffer's storage still has the memory of the buffer; only for captures.
   bool has_memory(std::size_t position) const;
   // Returns true if the buffer's memory still belongs to the same tensor.
   bool is_alive(std::size_t position) const;
@@ -103,13 +103,13 @@ class BufferTable {
   int present_buffer(const c10::Storage& storage) const;
 
   std::uint64_t epoch_;
-  std::uint64_t start_;                                      // serial number at the start of the recording
-  std::unordered_map<c10::StreamId, std::uint64_t> starts_;  // as start_, for each stream of a capture
+  std::uint64_t start_;                                      // allocation number when the recording starts
+  std::unordered_map<c10::StreamId, std::uint64_t> starts_;  // allocation number at each stream's first call
   const runtime::CaptureScope* scope_ = nullptr;
   std::vector<Buffer> buffers_;
   std::vector<memory::Block*> blocks_;
   std::vector<bool> written_;
-  std::unordered_map<std::uint64_t, int> positions_;  // captures: buffer index by allocation number
+  std::unordered_map<std::uint64_t, int> positions_;  // only in captures: buffer index by allocation number
 };
 
 // Returns the graph as readable text.

@@ -40,7 +40,7 @@ class Rebinding {
   at::Tensor tensor(const at::Tensor& recorded) {
     const int buffer = graph_.buffer_of(recorded);
     if (buffer < 0) {
-      return recorded;  // a value, or a tensor without memory
+      return recorded;  // the argument is not a tensor, or a tensor without memory
     }
     for (const auto& [before, after] : done_) {
       if (before == recorded.unsafeGetTensorImpl()) {

@@ -73,7 +73,8 @@ class GraphPredictor {
   std::shared_ptr<CacheEntry> starting_with(std::uint64_t metadata_id) const;
   // Records the launch of a graph.
   void launched(const std::shared_ptr<CacheEntry>& entry);
-  // Adds a graph that can be followed, by the output metadata of its first call.
+  // Adds a graph that can be followed. `metadata_id` identifies the output metadata of the graph's first
+  // call.
   void add(std::uint64_t metadata_id, const std::shared_ptr<CacheEntry>& entry);
 
  private:

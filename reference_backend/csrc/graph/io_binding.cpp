@@ -151,7 +151,7 @@ std::int64_t IoBinding::shift(const std::vector<at::Tensor>& inputs, std::size_t
 
 std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
   if (inputs.size() != inputs_.size()) {
-    return "it was captured with " + std::to_string(inputs_.size()) + " inputs and got " +
+    return "the graph was captured with " + std::to_string(inputs_.size()) + " inputs and got " +
            std::to_string(inputs.size());
   }
   std::unordered_map<const c10::StorageImpl*, std::size_t> first;
@@ -162,19 +162,20 @@ std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
     const c10::StorageImpl* storage = storage_of(inputs[i]);
     const bool memory = storage->data_ptr().get() != nullptr;
     if (memory && first.emplace(storage, i).first->second != inputs_[i].first) {
-      return "input " + std::to_string(i) + " shares memory with other inputs than in the capture";
+      return "input " + std::to_string(i) + " does not share memory with the same inputs as in the capture";
     }
     if (unbound_storages_.count(storage) != 0) {
       return "input " + std::to_string(i) +
              " shares memory with a tensor that the graph uses and that call() does not replace";
     }
-    // Calls may access the memory of the captured input through other views, so bytes outside the input
-    // tensor count too.
+    // Calls may access the memory of the captured input through other views, so they may access bytes outside
+    // the input tensor.
     if (shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].begin) < 0 ||
         shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].end) >
             static_cast<std::int64_t>(storage->nbytes())) {
       return "input " + std::to_string(i) +
-             " has too little memory around it: calls of the graph access bytes outside its storage";
+             " lies too close to an end of its storage: calls of the graph would access bytes outside the "
+             "storage";
     }
   }
   for (const Slot& slot : outputs_) {

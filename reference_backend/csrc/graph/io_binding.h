@@ -23,8 +23,9 @@ class IoBinding {
 
   // Returns the reason why these inputs cannot replace the captured inputs, or an empty string.
   std::string refusal(const std::vector<at::Tensor>& inputs) const;
-  // Returns, for each buffer of the graph, true if it belongs to an input (or an output).
+  // Returns, for each buffer of the graph, true if the buffer belongs to an input.
   std::vector<bool> input_buffers(std::size_t buffers) const;
+  // Returns, for each buffer of the graph, true if the buffer belongs to an output.
   std::vector<bool> output_buffers(std::size_t buffers) const;
 
   // Writes the inputs' host addresses into the address list of the buffers.

@@ -20,7 +20,8 @@ enum class LazyMode { Graphs = 1, EachOperator = 2, Random = 3 };
 void start_lazy(LazyMode mode, std::uint64_t seed);
 bool is_lazy();
 
-// Launches the recorded graph. If `wait` is true, waits until it has run and throws any error.
+// Launches the recorded graph. If `wait` is true, waits until the graph has run and throws any error of the
+// graph.
 void flush_lazy(bool wait);
 // Returns the number of calls that are recorded and not launched.
 std::int64_t recorded_calls();
@@ -40,14 +41,14 @@ void dump_lazy_graphs(const std::string& folder, bool text, bool dot);
 struct LazyStatistics {
   std::int64_t flushes = 0;
   std::int64_t recorded = 0;
-  std::int64_t caught_up = 0;  // new calls, which ran inline
+  std::int64_t caught_up = 0;  // new calls, which ran at once
   std::int64_t followed = 0;   // calls of followed graphs, for which no call was created
 };
 // Returns the counters; all are 0 if lazy mode is off.
 LazyStatistics lazy_statistics();
 
-// Returns true if no recorded or launched work uses this memory. The host may then write it ahead of that
-// work.
+// Returns true if no recorded or launched work uses this memory. The host may then write the memory at once,
+// without waiting for such work.
 bool is_untouched(const c10::StorageImpl* storage);
 
 }  // namespace hpu_reference::graph

@@ -16,7 +16,7 @@ namespace hpu_reference::graph {
 
 namespace {
 
-// The calls of a new graph, run at the addresses of their recording.
+// The calls of a new graph, which run on the memory that was allocated while they were recorded.
 class CallsWork final : public runtime::Work {
  public:
   CallsWork(std::vector<engine::Call>&& calls, std::string name)
@@ -42,7 +42,7 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
-constexpr std::int64_t kHot = 16;  // number of launches after which a recipe is worth compiling
+constexpr std::int64_t kHot = 16;  // number of launches after which compiling a recipe to fused code pays
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
 

@@ -55,8 +55,8 @@ class LazyLauncher {
                             c10::StreamId stream);
 };
 
-// Returns the recipes, with their names, that have become worth compiling since the last call. Cheap if no
-// such recipe exists.
+// Returns the recipes, with their names, that have been launched often enough since the last call to be
+// compiled to fused code. Cheap if no such recipe exists.
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes();
 
 }  // namespace hpu_reference::graph

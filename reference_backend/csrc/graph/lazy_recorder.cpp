@@ -29,7 +29,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 void LazyRecorder::begin() {
   if (table_.has_value() && recorded() == 0) {
-    table_.reset();  // a call that raised has left this table; newer allocations do not belong to its graph
+    table_.reset();  // a call that threw has left this table; later allocations do not belong to it
     key_.clear();
   }
   if (!table_.has_value()) {
@@ -44,9 +44,9 @@ void LazyRecorder::begin() {
   }
 }
 
-// Appends to the graph's key all properties that determine its computation: the calls, their values that are
-// not lifted, and their buffers. The id of the output metadata represents all properties that its key
-// contains.
+// Appends a call to the graph's key: all properties of the call that determine the graph's computation,
+// except lifted values. The id of the output metadata represents all properties that are part of the call's
+// key, so only the buffers of the tensors are appended besides this id.
 void LazyRecorder::append_to_key(const engine::OutputMetadata& output_metadata,
                                  const engine::CallArguments& arguments,
                                  const std::vector<c10::Storage>& new_storages) {
@@ -175,8 +175,8 @@ void LazyRecorder::append_call(const kernels::HostKernel& kernel,
   }
 }
 
-// Locks the recorder when the recorded calls, and a call with these arguments, may run at once: all work
-// launched on their stream has run, and so has all work of other streams that conflicts with them.
+// Locks the recorder when the recorded calls, and a call with these arguments, may run at once: no launched
+// work on the recorder's stream and no conflicting work on other streams is pending.
 LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::AccessSet& arguments) {
   memory::AccessSet recorded;
   for (;;) {
@@ -255,7 +255,7 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
   }
   begin();
   const std::vector<c10::Storage> new_storages = engine::allocate_results(*output_metadata);
-  begin();  // a memory shortage has launched the graph
+  begin();  // again, because a memory shortage may have launched the graph
   append(kernel, op, arguments, output_metadata, values, new_storages, /*has_run=*/false, seed);
   const FlushRequest next = flush_request();
   lock.reset();
@@ -271,7 +271,7 @@ engine::OutputMetadataPtr LazyRecorder::expected(const std::string& key) const {
                                                   : nullptr;
 }
 
-// Records a new call by running it.
+// Records a call whose output metadata is not known yet, by running the call.
 bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
                               const c10::OperatorHandle& op,
                               const engine::CallArguments& arguments,

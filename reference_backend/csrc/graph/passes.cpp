@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Returns the index of the buffer of each host storage, as a table, because graphs may have many buffers.
+// Returns a table from host storages to the indices of their buffers. A table is used because graphs may have
+// many buffers.
 std::unordered_map<const c10::StorageImpl*, int> positions(const Graph& graph) {
   std::unordered_map<const c10::StorageImpl*, int> result;
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
@@ -171,7 +172,7 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
   for (std::size_t i = graph.calls.size(); i-- > 0;) {
     const auto needed = [&](int buffer) { return live[static_cast<std::size_t>(buffer)]; };
     const Effects& effect = effects[i];
-    const bool without_trace = effect.writes.empty() && effect.makes.empty();  // such as an assertion; kept
+    const bool without_trace = effect.writes.empty() && effect.makes.empty();  // an assertion, for example
     if (!without_trace && !effect.host_memory &&
         std::none_of(effect.writes.begin(), effect.writes.end(), needed) &&
         std::none_of(effect.makes.begin(), effect.makes.end(), needed)) {
@@ -274,7 +275,7 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
     }
     try {
       call.run();
-    } catch (const c10::Error&) {  // the launch throws the error
+    } catch (const c10::Error&) {  // ignored here, because the launch throws the error again
       for (const int position : effect.makes) {
         graph.buffers[static_cast<std::size_t>(position)].role = Role::Temporary;
       }

@@ -13,8 +13,8 @@ namespace {
 
 std::atomic<std::int64_t> g_runs{0};
 
-// Returns the only result of the call, over its memory. Returns an undefined tensor if the call has another
-// number of results or returns a view.
+// Returns the only result of the call, over its memory. Returns an undefined tensor if the call does not have
+// exactly one result or if the result is a view.
 at::Tensor result_of(const engine::Call& call) {
   const engine::OutputMetadata& output_metadata = *call.output_metadata;
   if (output_metadata.results.size() != 1 || output_metadata.lengths.size() != 1 ||
@@ -59,8 +59,8 @@ bool PreparedCall::set_lifted(const engine::Call& call, const c10::IValue* lifte
   return true;
 }
 
-// Runs the operator, then the kernel on the same memory. If the kernel fails, the operator has run
-// nevertheless.
+// Runs the operator, then the prepared kernel on the same memory. Even if the prepared kernel fails, the
+// operator has run.
 void PreparedCall::try_to_prepare(const Graph& graph,
                                   const engine::Call& call,
                                   std::uint64_t seed,

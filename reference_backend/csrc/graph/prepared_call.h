@@ -12,8 +12,8 @@ namespace hpu_reference::graph {
 // the prepared kernel computed the same bits as the operator in the second run.
 class PreparedCall {
  public:
-  // Runs `call` with this seed and these lifted values (null: the call's own values). `call` must be the same
-  // call of `graph` each time.
+  // Runs `call` with this seed and these lifted values (see engine::CallArguments; null: the call's own
+  // values). `call` must be the same call of `graph` each time.
   void run(const Graph& graph, const engine::Call& call, std::uint64_t seed, const c10::IValue* lifted);
 
  private:

@@ -63,7 +63,7 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
     }
   }
   for (Buffer& buffer : graph_.buffers) {
-    if (buffer.host == nullptr) {  // no call uses it
+    if (buffer.host == nullptr) {  // no call uses the buffer
       buffer.host = engine::make_host_storage(nullptr, buffer.bytes, buffer.resizable);
     }
   }
@@ -124,7 +124,8 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
-// Returns true if the lifted values equal the recorded lifted values, which fused code contains as constants.
+// Returns true if the launch's lifted values equal the recorded lifted values, which fused code contains as
+// constants.
 bool Recipe::has_own_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
@@ -152,7 +153,7 @@ void Recipe::run(const Launch& launch) {
   const std::lock_guard lock(mutex_);
   const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
   bind(launch);
-  for (const auto* plan : removed_plans_) {  // part of the graph although their results are not needed
+  for (const auto* plan : removed_plans_) {  // count removed calls too: they belong to the graph
     plan->executed.fetch_add(1, std::memory_order_relaxed);
   }
   if (const std::shared_ptr<AotiProgram> fused = std::atomic_load(&fused_);

@@ -16,7 +16,7 @@ namespace hpu_reference::graph {
 class AotiProgram;
 
 // The values of one launch: host addresses of the recorded graph's buffers, and for each call a seed (0 if
-// the call is not random) and its lifted values.
+// the call is not random) and its lifted values (see engine::CallArguments).
 struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;
@@ -28,7 +28,7 @@ struct Launch {
 // Counts a launch of a graph. Logs the memory in use if the log level requests it.
 void count_launch();
 
-// A compiled graph. Only one run at a time; a second run waits.
+// A compiled graph. A recipe runs once at a time; a second run waits.
 class Recipe {
  public:
   // Runs the passes. `constants`: the lifted values of the recorded calls are used in each launch.
@@ -38,7 +38,7 @@ class Recipe {
   // Runs the calls, or the fused program, on the launch's memory.
   void run(const Launch& launch);
 
-  // Returns the name for messages and traces.
+  // Returns the recipe's name for messages and traces.
   const std::string& name() const {
     return name_;
   }

@@ -1,8 +1,8 @@
 // A compiled function of tensors with static shapes, as a list of steps with prepared arguments.
 //
-// The steps are the operations of the Python function that Inductor generates for a cluster: memory
-// allocations, kernels of a shared object, operators. They run without Python, and the tensors are not
-// recreated for each step.
+// The steps are the operations of the Python function that Inductor generates for a cluster, a part of the
+// graph that torch.compile passes to the backend: memory allocations, kernels of a shared object, operators.
+// They run without Python, and the tensors are not recreated for each step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,8 +28,8 @@ class UnexpectedLayout : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The steps of a function. Build them with add_*() and finish(), then run them from any thread. The tensors
-// of the program are identified by numbers.
+// The steps of a function. Build them with add_*() and finish(), then run them from any thread. Tensors of
+// the program are identified by the numbers that the add functions return.
 class StaticProgram {
  public:
   using Sizes = std::vector<std::int64_t>;
@@ -51,7 +51,7 @@ class StaticProgram {
   StaticProgram(const StaticProgram&) = delete;
   StaticProgram& operator=(const StaticProgram&) = delete;
 
-  // Adds the next input.
+  // Adds the next input and returns the number of its tensor.
   int add_input(at::ScalarType dtype, const Sizes& sizes, const Sizes& strides);
   // Adds a CPU tensor that keeps its value from call to call.
   int add_constant(const at::Tensor& tensor);
@@ -71,7 +71,8 @@ class StaticProgram {
   std::vector<int> add_operator(const std::string& name,
                                 const std::string& overload,
                                 std::vector<OperatorArgument> arguments);
-  // Adds a check of a result; `name` is the name of its operator.
+  // Adds a check that an operator's result has these sizes and strides. `name` is the operator's name, for
+  // the error message.
   void add_layout_check(int tensor, const Sizes& sizes, const Sizes& strides, const std::string& name);
   void add_alignment_check(int tensor, std::int64_t alignment, const std::string& name);
   // Releases a result that no later step uses.
@@ -80,9 +81,10 @@ class StaticProgram {
   // bytes. `writes`: the program writes its inputs.
   void finish(const std::vector<int>& outputs, std::size_t workspace, bool writes);
 
-  // Runs the program inline, as the next work on the current stream, after all work that its inputs wait for.
-  // Returns nothing, without side effects, if the inputs do not match, if a tool observes single operators,
-  // or if a graph is being captured. Throws the errors of its steps. Does not need the GIL.
+  // Runs the program at once on the calling thread, as the next work on the current stream. Waits first for
+  // earlier work that uses the inputs' memory. Returns nothing, without side effects, if the inputs do not
+  // match, if a tool observes single operators, or if a graph is being captured. Throws the errors of its
+  // steps. Does not need the GIL.
   std::optional<std::vector<at::Tensor>> run(const std::vector<at::Tensor>& inputs);
 
   std::int64_t runs() const {
@@ -117,7 +119,7 @@ class StaticProgram {
     // Results of an operator, arguments of a direct call, or the checked tensor.
     std::vector<int> tensors = {};
     at::Scalar beta = {}, alpha = {};
-    bool adds_rows = false;  // the first argument of addmm is a row that is added to each row
+    bool adds_rows = false;  // the first argument of addmm is a row, added to each row of the product
     Sizes sizes = {}, strides = {};
     std::string name = {};
   };
@@ -152,7 +154,7 @@ class StaticProgram {
   std::vector<std::size_t> first_;       // per output: the first output that is the same tensor
   std::vector<int> results_;             // results of operators
   std::string name_;                     // name in traces
-  std::size_t num_output_memories_ = 0;  // number of memories that are returned
+  std::size_t num_output_memories_ = 0;  // number of allocations that the program returns as outputs
   std::size_t workspace_ = 0;
   bool writes_ = false;
   std::atomic<std::int64_t> runs_{0};

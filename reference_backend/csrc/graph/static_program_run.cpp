@@ -71,7 +71,7 @@ constexpr auto kInvokers = invokers(std::make_index_sequence<StaticProgram::kMax
 
 // The arguments of one call: tensors over memory that is set when the call begins.
 struct StaticProgram::Frame {
-  std::vector<at::Tensor> tensors;     // by number; result tensors only while they are alive
+  std::vector<at::Tensor> tensors;     // by tensor number; result tensors only while they are alive
   std::vector<c10::Storage> storages;  // by memory, for memories with tensors
   std::vector<char*> addresses;        // by memory
   std::vector<std::size_t> itemsizes;  // by memory
@@ -113,7 +113,7 @@ StaticProgram::StaticProgram() = default;
 StaticProgram::~StaticProgram() = default;
 
 std::unique_ptr<StaticProgram::Frame> StaticProgram::make_frame() const {
-  const c10::InferenceMode normal(false);  // the tensors serve calls in any mode
+  const c10::InferenceMode normal(false);  // calls inside and outside inference mode use the tensors
   auto frame = std::make_unique<Frame>();
   frame->tensors.resize(values_.size());
   frame->storages.resize(memories_.size());
@@ -301,7 +301,8 @@ void StaticProgram::run_steps(Frame& frame) const {
   }
 }
 
-// Sets the frame to the memory of a call. Returns the memory that it allocates for the outputs.
+// Points the frame's tensors to the memory of this call. Returns the memory that this function allocates for
+// the outputs.
 std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
                                               const std::vector<at::Tensor>& inputs,
                                               char* workspace) const {

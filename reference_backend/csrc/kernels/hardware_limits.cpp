@@ -72,13 +72,12 @@ void check_range(const at::Tensor& target, const at::Tensor& source) {
   }
   if (integers) {
     for_each_element<std::int64_t>(source, [](std::int64_t value) {
-      TORCH_CHECK(
-          value >= std::numeric_limits<std::int32_t>::min() &&
-              value <= std::numeric_limits<std::int32_t>::max(),
-          "the int64 value ",
-          value,
-          " does not fit into the 32 bits that the device has for it: set PT_ENABLE_INT64_SUPPORT=1, or "
-          "PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK=0 to let it wrap");
+      TORCH_CHECK(value >= std::numeric_limits<std::int32_t>::min() &&
+                      value <= std::numeric_limits<std::int32_t>::max(),
+                  "the int64 value ",
+                  value,
+                  " does not fit into the 32 bits in which the device stores int64: set "
+                  "PT_ENABLE_INT64_SUPPORT=1, or PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK=0 to let it wrap");
     });
     return;
   }
@@ -86,7 +85,7 @@ void check_range(const at::Tensor& target, const at::Tensor& source) {
     TORCH_CHECK(!std::isfinite(value) || std::abs(value) <= std::numeric_limits<float>::max(),
                 "the float64 value ",
                 value,
-                " is beyond float32, which the device has for it: scale it, or set "
+                " is beyond float32, in which the device stores float64: scale the value, or set "
                 "PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK=0 to make it infinite");
   });
 }

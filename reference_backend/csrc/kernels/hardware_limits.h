@@ -1,8 +1,8 @@
-// Hardware limits that the device can imitate, so that programs meet them without the hardware. Off by
-// default. HPU_REFERENCE_PROFILE=gaudi2 or gaudi3 enables them for the process.
+// Hardware limits that the device can imitate, so that programs can be tested against the limits without the
+// hardware. Off by default. HPU_REFERENCE_PROFILE=gaudi2 or gaudi3 enables them for the process.
 //
 //   float64 has the values of float32. int64 has the values of int32 unless 64 bits are enabled. Complex
-//   dtypes are refused. float8_e4m3fn saturates at the hardware's largest number. gelu uses tanh.
+//   dtypes are rejected. float8_e4m3fn saturates at the hardware's largest number. gelu uses tanh.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -21,7 +21,7 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Returns the keys that are excluded below the device's key: autograd, autocast and tracing must not run
+// Returns the dispatch keys that are excluded while the CPU kernel runs: autograd and autocast must not run
 // again.
 c10::DispatchKeySet excluded_keys() {
   static const c10::DispatchKeySet keys = c10::autograd_dispatch_keyset |
@@ -237,7 +237,7 @@ c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
 void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage->device_type() == c10::DeviceType::DEVICE_KEY) {
-    return;  // shared with a result that was converted before
+    return;  // another result with this storage was converted before
   }
   if (c10::StorageImpl* device = device_storage_for(storage)) {
     // The result is a view of an argument or of an earlier result, so `device` is alive.

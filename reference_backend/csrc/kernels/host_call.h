@@ -49,8 +49,8 @@ class HostCall {
   void kernel_done();
 
   // Returns the device tensor for a result of the kernel: the argument itself, a view of it, or the result
-  // turned into a device tensor in place. `holders`: the number of references to the result that belong to
-  // this call.
+  // turned into a device tensor in place. `holders`: the number of references to the result that this call
+  // holds.
   at::Tensor device(at::Tensor&& result, std::size_t holders = 1);
 
   // Writes changed metadata and storages back to the written arguments.
@@ -67,7 +67,8 @@ class HostCall {
     values_unchanged_ = true;
   }
 
-  // Accepts tensors larger than their storage, for resize_(), which enlarges the storage.
+  // Accepts tensors that are larger than their storage. resize_() needs this, because it enlarges the
+  // storage.
   void allow_short_storages() {
     short_storages_allowed_ = true;
   }

@@ -14,7 +14,7 @@ namespace {
 
 using Impl = c10::intrusive_ptr<c10::TensorImpl>;
 
-thread_local bool tls_ended = false;  // the thread's cache is destroyed: the thread ends
+thread_local bool tls_ended = false;  // true once the thread's cache is destroyed, at the end of the thread
 
 // Cached tensor objects of one thread, in the state of a new CPU tensor without storage.
 class TensorCache {

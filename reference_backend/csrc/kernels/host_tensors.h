@@ -12,7 +12,7 @@ inline constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate,
                                                 c10::DispatchKey::Negative,
                                                 c10::DispatchKey::ZeroTensor});
 
-// Creates a CPU tensor over `host` with the dtype, sizes, strides, offset and lazy bits of a device tensor.
+// Creates a CPU tensor over `host` with the dtype, sizes, strides, offset and kLazyBits of a device tensor.
 at::Tensor make_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device);
 
 // Returns a CPU tensor as make_host_tensor() does, for the duration of one call. The object may come from the

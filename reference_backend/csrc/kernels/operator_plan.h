@@ -14,25 +14,25 @@ struct OperatorPlan {
   explicit OperatorPlan(const c10::OperatorHandle& op);
 
   std::string name;           // "aten::add.Tensor"
-  std::vector<bool> written;  // one per argument
+  std::vector<bool> written;  // per argument: whether the operator writes it
   std::size_t arguments = 0;
   std::size_t returns = 0;
   int generator = -1;  // index of the generator argument, or -1
   bool returns_tensors = false;
   bool makes_results = false;     // the operator writes no argument
   bool copies = false;            // the operator is copy_()
-  std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
-  bool dense_inputs = false;      // the CPU kernel reads beyond an expanded input
+  std::vector<bool> cpu_allowed;  // per argument: may be a CPU tensor of one or more dimensions
+  bool dense_inputs = false;      // the CPU kernel reads out of bounds if an input is expanded
   bool resizes_storage = false;   // the operator is resize_()
-  int index_argument = -1;        // index of an argument of indices that may be int32, or -1
+  int index_argument = -1;        // index of an argument with indices, which may be int32, or -1
   int optional_tensors = -1;      // index of an argument of type Tensor?[], or -1
 
   // Properties for the engine. The value of a lifted argument does not affect the output metadata.
-  std::vector<bool> lifts_scalar;       // one per argument
-  bool lifts_tensor = false;            // lifts 0-dim floating-point CPU tensors
+  std::vector<bool> lifts_scalar;       // per argument: whether a Scalar is lifted
+  bool lifts_tensor = false;            // 0-dim floating-point CPU tensors are lifted
   bool writes_out_only = false;         // all written arguments are out= arguments
-  bool data_dependent = false;          // the size of the result depends on the data ...
-  int size_argument = -1;               // ... unless the call passes the size as this argument
+  bool data_dependent = false;          // the size of the result depends on the data
+  int size_argument = -1;               // index of an argument that passes that size, or -1
   bool boolean_indices_depend = false;  // the size depends on the data only if an index is a mask
   enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
 
@@ -41,8 +41,8 @@ struct OperatorPlan {
     return data_dependent && (size_argument < 0 || values[size_argument].isNone());
   }
 
-  // Makes the lists of a call from TorchScript, whose element type is another object for the same type, equal
-  // to the lists of torch's dispatcher.
+  // Gives a list of optional tensors from TorchScript the element type object that torch's dispatcher uses.
+  // TorchScript uses a different object for the same type.
   void normalize_lists(c10::IValue* values) const {
     if (C10_UNLIKELY(optional_tensors >= 0)) {
       normalize_optional_tensors(values[optional_tensors]);

@@ -26,7 +26,7 @@ class PreparedKernel {
   virtual bool intact() const = 0;
 };
 
-// Returns true if the operator's kernel can be prepared for some arguments.
+// Returns true if the operator's kernel can be prepared, at least for some arguments.
 bool can_prepare(const OperatorPlan& plan);
 
 // Prepares the kernel for these arguments (CPU tensors and numbers) so that it writes `result`. `constant`

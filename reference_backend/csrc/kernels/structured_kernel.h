@@ -234,14 +234,14 @@ class StructuredKernel final : public PreparedKernel {
           continue;
         }
         if (operator_.is_cpu_scalar(position) && c10::isReducedFloatingType(operand.current_dtype)) {
-          return false;  // kernels of reduced precision remove the operand from the iterator
+          return false;  // such a kernel would remove the operand from the iterator
         }
         const bool converted = operand.original_tensor_base().defined();
         const at::TensorBase& source = converted ? operand.original_tensor_base() : operand.tensor_base();
         const auto* stored = stored_argument_of(source);
         if (stored == nullptr) {
-          // `meta` made this tensor. Accept it only if `meta` made it from a number: a tensor made from the
-          // present values of another tensor would keep old values.
+          // The operator's meta() made this tensor. Accept the tensor only if meta() made it from a number: a
+          // tensor that was made from the values of another tensor would keep old values.
           if (!source.unsafeGetTensorImpl()->is_wrapped_number()) {
             return false;
           }

@@ -1,4 +1,4 @@
-// The labels of trace rows: the bytes of a call's tensors, and the names of copies.
+// The labels of the rows of a profiler trace: the bytes of a call's tensors, and the names of copies.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -37,7 +37,7 @@ void for_each_tensor(const c10::IValue& value, const Function& function) {
   }
 }
 
-// Returns a copy of the value in which the function was applied to each tensor.
+// Returns a copy of the value in which `change` has replaced each tensor.
 template <class Function>
 c10::IValue mapped(const c10::IValue& value, const Function& change) {
   if (value.isTensor()) {
@@ -97,7 +97,7 @@ std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments
   return mixed ? std::nullopt : low_dtype;
 }
 
-// Returns the index of the argument that is returned as this result, or -1.
+// Returns the index of the argument that the operator returns as this result, or -1.
 int written_argument(const c10::FunctionSchema& schema, std::size_t result) {
   const c10::AliasInfo* info = schema.returns()[result].alias_info();
   if (info == nullptr || !info->isWrite()) {

@@ -35,7 +35,7 @@ StreamOrder stream_order() {
     const StreamOrder chosen_order = order_from_environment();
     if (chosen_order == StreamOrder::Events) {
       runtime::enable_vector_clocks();
-      runtime::g_pending_work.fetch_add(1);  // so that each use of memory takes the slow path and is checked
+      runtime::g_pending_work.fetch_add(1);  // each use of memory then takes the slow path, which checks it
     }
     return chosen_order;
   }();
@@ -116,7 +116,7 @@ void wait_and_check_races(const c10::StorageImpl* device, bool written, bool sur
 
 void wait_for_users(const c10::StorageImpl* device, bool written, bool surface) {
   if (may_have_users(device) && !runtime::runs_inline()) {
-    const AllocationRedirect off(false);  // this thread may help with work whose allocations are host memory
+    const AllocationRedirect off(false);  // this thread may run queued work, which allocates host memory
     AccessSet access_set;
     access_set.add(device, written);
     access_set.wait(runtime::current_stream_id(), surface);

@@ -39,7 +39,8 @@ class AccessSet {
   // Waits until work may use the memory at once, as the next work on the stream; the calling thread helps to
   // run pending work. If `surface` is true, throws an error of work on other streams that wrote the memory.
   void wait(c10::StreamId stream, bool surface = false) const;
-  // Checks for missing waits before work of that name runs at once, if the stream order is Events.
+  // Checks for missing waits between streams before work runs at once, if the stream order is Events. `name`
+  // names the work.
   void check(c10::StreamId stream, const std::string& name) const;
   // Appends the work to the stream's queue, after the work that it must wait for. `retain_memory`: the memory
   // is retained until the work has run, even if the stream order is Events.
@@ -55,8 +56,8 @@ class AccessSet {
 // effect on a thread that must not wait.
 void wait_for_users(const c10::StorageImpl* device, bool written, bool surface);
 
-// Waits as wait_for_users() does for the operator of that name. If the stream order is Events, also checks
-// for missing waits.
+// Waits as wait_for_users() does. If the stream order is Events, also checks for missing waits between
+// streams. `name` names the operator that uses the memory.
 void wait_and_check_races(const c10::StorageImpl* device, bool written, bool surface, const char* name);
 
 // Returns true if work that has not run may use the storage's memory. Cheap.

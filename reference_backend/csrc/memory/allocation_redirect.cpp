@@ -66,7 +66,7 @@ class RedirectingAllocator final : public c10::Allocator {
   }
 
  private:
-  // Only allocations with a size above 0 are counted as positions, here and in an AllocationLog.
+  // Only allocations with a size above 0 have a position, here and in an AllocationLog.
   c10::DataPtr placed_output(std::size_t size) {
     if (size > 0) {
       const int position = tls_output_placements->position_++;

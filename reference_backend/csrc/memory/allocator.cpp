@@ -63,7 +63,8 @@ std::size_t default_limit() {
                 text,
                 "' is not a percentage; give a whole number from 1 to 100");
   }
-  // A fifth remains for the host: Python, the data loader, allocations of kernels on other threads.
+  // Use four fifths of the machine's memory. The rest is for Python, the data loader and kernel allocations
+  // on other threads.
   return machine_memory() / 5 * 4 / ranks / 100 * percent;
 }
 
@@ -104,7 +105,8 @@ std::string megabytes(std::int64_t bytes) {
   record_out_of_memory(size);
   const PoolStatistics stats = pool().statistics();
   const bool limited = stats.in_use + stats.scratch + static_cast<std::int64_t>(size) > stats.limit;
-  // Clients search for the upper-case part to retry with a smaller batch.
+  // Programs for Gaudi search the message for "FATAL ERROR :: MODULE:PT_DEVMEM", to retry with a smaller
+  // batch.
   TORCH_CHECK_WITH(OutOfMemoryError,
                    false,
                    "HPU out of memory: tried to allocate ",
@@ -215,7 +217,7 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
   if (runtime::is_work_pending() && runtime::may_wait()) {
-    const AllocationRedirect off(false);  // this thread may help with work whose allocations are host memory
+    const AllocationRedirect off(false);  // this thread may run queued work, which allocates host memory
     runtime::flush_recorded();
     runtime::drain_all(/*surface=*/false);
     block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);

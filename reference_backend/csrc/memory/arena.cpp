@@ -26,7 +26,8 @@ std::size_t page_size() {
 }
 
 std::size_t cgroup_limit() {
-  // cgroup version 2 first. Inside a container, the process sees its own cgroup as the root.
+  // The first file belongs to cgroup version 2, the second to version 1. Inside a container, the process sees
+  // its own cgroup as the root.
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
     std::uint64_t value = 0;

@@ -47,15 +47,15 @@ struct Block {
   // Uses by work that may not have run: for each queue the last write and the last use. Guarded by the pool's
   // mutex.
   std::vector<PendingUse> users;
-  std::atomic<bool> has_users{false};  // same as !users.empty(), without the lock
+  std::atomic<bool> has_users{false};  // same as !users.empty(), readable without the lock
   std::uint64_t freed_in = 0;          // number of the lazy graph during whose recording it was freed
   // Number of the graph that is being recorded and uses this memory as its buffer `buffer`; 0 if no such
   // graph exists. Reset when the block is freed.
   std::atomic<std::uint64_t> recorded_in{0};
   int buffer = -1;
-  std::uint64_t serial = 0;   // number of the allocation
+  std::uint64_t serial = 0;   // number of the allocation, counted by the pool
   bool host_written = false;  // written by a copy from the host ahead of recorded work
-  bool ordered = false;       // reused while its stream still had work of the block's last owner
+  bool ordered = false;       // allocated while its stream still had work that uses the block's freed memory
   // An unused CPU storage over the host mapping of this block. A call takes the storage and returns it
   // afterwards.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
@@ -149,8 +149,8 @@ class BlockPool {
     poison_ = on;
   }
   // Sets the number of the lazy graph that is being recorded (as in Block::recorded_in; 0: no graph), and the
-  // queue of its stream. If a block whose stream has another queue is freed during the recording, its memory
-  // is retained until record_uses() has been called for the graph's launch.
+  // queue of the stream on which it is recorded. If a block whose stream has another queue is freed during
+  // the recording, its memory is retained until record_uses() has been called for the graph's launch.
   void set_recording(std::uint64_t number, int queue);
 
   // Coalesces all free blocks and releases unused pages to the system.
@@ -192,7 +192,7 @@ class BlockPool {
 
   Block* take(std::size_t size);
   Block* take_from_ranges(std::size_t size);
-  void return_block(Block* block);  // to its bin or to the free ranges
+  void return_block(Block* block);  // returns the block to its bin or to the free ranges
   bool has_foreign_users(Block* block);
   void poison(Block* block, const char* when);
   static void drop_reached_uses(Block* block);
@@ -218,7 +218,7 @@ class BlockPool {
 
   Arena arena_;
   const Block* first_;  // first block by address; it absorbs other blocks and is never absorbed
-  Block** starts_;      // by granule; sparse reserved address space, written at the starts of blocks
+  Block** starts_;      // per granule of the arena: the block that starts there; reserved address space
   std::function<bool(StreamId)> stream_idle_;
   runtime::RankedMutex<runtime::LockRank::Leaf> mutex_;
   std::set<Block*, BySize> ranges_;

@@ -36,8 +36,8 @@ History& history() {
   return *value;
 }
 
-// Returns the stack of the calling thread. A thread that runs queued work has no Python stack and must not
-// wait for the GIL.
+// Returns the stack of the calling thread. Returns null on a thread that runs queued work: such a thread has
+// no Python stack and must not wait for the GIL.
 Stack stack_here(bool native) {
   if (runtime::is_running_work()) {
     return nullptr;

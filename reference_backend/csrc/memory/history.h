@@ -80,10 +80,10 @@ void count_profilers(int change);
 // Updates g_observers after the settings of the log have changed, because the log may be an observer.
 void update_logged_memory();
 
-// The number of consumers of memory events; 0 disables the functions below.
+// The number of consumers of memory events. If it is 0, no memory events are recorded.
 extern std::atomic<int> g_observers;
 
-// Records an event; called by the functions below.
+// Records an event. record_allocation() and record_free() call it if g_observers is not 0.
 void observe(HistoryEvent::Action action, const Block* block);
 // Records that memory was too short for an allocation of `bytes`.
 void record_out_of_memory(std::size_t bytes);

@@ -58,7 +58,8 @@ class PinnedAllocator final : public HostAllocator {
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     std::memcpy(destination, source, count);
   }
-  // Copies finish before they return, so no work outlives a free.
+  // Does nothing: a queued copy retains the storage of its pinned memory, so the memory is not freed too
+  // early.
   bool record_event(void*, void*, c10::Stream) override {
     return true;
   }

@@ -82,7 +82,7 @@ std::string report(const Use& before, const Use& now, bool freed) {
            "), and another tensor has its memory";
   }
   return text + stream_name(now.stream) + " has to wait for " + stream_name(before.stream) +
-         " (wait_stream, or wait_event with an event recorded behind " + before.name + ")";
+         " (wait_stream, or wait_event with an event recorded after " + before.name + ")";
 }
 
 bool is_ordered_after(const runtime::VectorClock& clock, const Use& use) {
@@ -126,8 +126,9 @@ class NewUse {
       }
     }
     drop_empty(self_.freed);
-    // If this work writes, drop the earlier uses that it is ordered after. Later work will be compared with
-    // this work, and if it is ordered after this work, it is ordered after the earlier uses too.
+    // Of the earlier uses that are ordered before this work, drop all if this work writes; otherwise drop
+    // only reads on the same queue. Later work that is ordered after this work is ordered after the dropped
+    // uses too.
     drop_uses(history.uses, [&](const Use& before) {
       return is_ordered_after(clock_, before) &&
              (use_.written || (!before.written && before.queue == use_.queue));

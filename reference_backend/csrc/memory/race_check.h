@@ -14,8 +14,8 @@
 
 namespace hpu_reference::memory {
 
-// Records that work of that name, issued on the stream now, uses the blocks. Warns of each earlier piece of
-// work that is not ordered with it.
+// Records that work with this name, which is issued on the stream now, uses the blocks. Warns of each earlier
+// piece of work on the blocks that no wait orders before this work.
 void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name);
 // Returns true while the calling thread emits a warning of check_races(). This warning does not count as a
 // warning of the operator that the thread runs.

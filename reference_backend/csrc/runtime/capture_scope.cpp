@@ -53,8 +53,8 @@ void begin_capture(std::shared_ptr<CaptureScope> scope) {
   for (const auto& capture : self.scopes) {
     TORCH_CHECK(!capture->captures_work_on(stream), "GRAPH:: graph Capture already in progress");
   }
-  // Captures of one thread come first, so that a lookup finds them first: such a thread may share its stream
-  // with a capture of all threads.
+  // Put captures that are bound to one thread first, so that a lookup finds them first: a capture of all
+  // threads may record the same stream.
   const auto at = scope->is_bound_to_thread() ? self.scopes.begin() : self.scopes.end();
   self.scopes.insert(at, std::move(scope));
   self.count.fetch_add(1, std::memory_order_release);

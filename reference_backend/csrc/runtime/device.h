@@ -1,5 +1,5 @@
-// The device: the number of modules, the device index of a caller, and the acquisition of the device on first
-// use.
+// The device: the number of modules, the check of device indices that callers pass, and the acquisition of
+// the device on first use.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,7 +12,7 @@ namespace hpu_reference::runtime {
 
 inline const c10::Device kDevice(c10::DeviceType::DEVICE_KEY, 0);
 
-// Maps the device's memory; throws if it cannot.
+// Maps the device's memory. Throws if the memory cannot be mapped.
 using AcquireFunction = void (*)();
 
 // Registers the function that maps the device's memory when the device is acquired. The memory layer calls
@@ -39,8 +39,8 @@ bool is_initialized();
 // throws.
 c10::DeviceIndex device_count() noexcept;
 
-// Throws if the index is not below device_count(). A call that makes a device current needs no more than
-// this, because the current device is always hpu:0.
+// Throws if the index is not below device_count(). This check is enough for a call that makes a device
+// current, because the current device is always hpu:0.
 void check_exists(c10::DeviceIndex index);
 
 // Returns 0, the only index of a process. Throws if the index is neither 0 nor the module of this process.

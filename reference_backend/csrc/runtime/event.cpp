@@ -93,7 +93,8 @@ void Event::record(c10::StreamId stream) {
   flush_recorded();
   auto mark = std::make_shared<EventMark>(stream);
   if (is_queue_idle(stream)) {
-    // Complete the mark before it is published. Nothing would wake a waiter, because no work ends.
+    // Complete the mark before it is published: the stream has no work whose end would wake a thread that
+    // waits for the mark.
     mark->complete();
     if (is_tracing()) {
       add_trace_row(TraceKind::Event, kName, queue_of(stream), 0);

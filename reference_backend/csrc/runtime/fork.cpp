@@ -18,10 +18,11 @@ void register_fork_handler() {
 }
 
 void throw_used_in_forked_child() {
-  TORCH_CHECK(false,
-              "the " DEVICE_NAME
-              " device cannot be used in a process forked from one that already used it; start workers "
-              "with the 'spawn' or 'forkserver' method, or use the device only after the fork");
+  TORCH_CHECK(
+      false,
+      "the " DEVICE_NAME
+      " device cannot be used in a process that was forked after the device was first used; start workers "
+      "with the 'spawn' or 'forkserver' method, or use the device only after the fork");
 }
 
 }  // namespace hpu_reference::runtime

@@ -14,7 +14,7 @@ inline bool is_forked_child() {
 // Registers the fork handler. Called when the device is acquired.
 void register_fork_handler();
 
-// Throws the error for using the device in a forked child.
+// Throws the error of a forked child that uses the device.
 [[noreturn]] void throw_used_in_forked_child();
 
 }  // namespace hpu_reference::runtime

@@ -10,7 +10,8 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-// Returns the next number of SplitMix64, which spreads one draw over the whole state of the Mersenne Twister.
+// Returns the next number of the generator SplitMix64, which expands one drawn number to the whole state of a
+// Mersenne Twister.
 std::uint64_t split_mix(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9E3779B97F4A7C15ULL);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;

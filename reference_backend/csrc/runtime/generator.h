@@ -1,7 +1,7 @@
 // The device's random number generator.
 //
 // The generator has the state of torch's CPU generator (Mersenne Twister), so saved states have the size that
-// clients expect. At dispatch, each random operator draws one 64-bit seed from the generator. The operator
+// programs expect. At dispatch, each random operator draws one 64-bit seed from the generator. The operator
 // then runs with a generator made from that seed, so its values do not depend on when or where it runs.
 #pragma once
 

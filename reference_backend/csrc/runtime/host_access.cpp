@@ -63,7 +63,7 @@ void refuse_during_capture() {
   TORCH_CHECK(
       runs_inline() || !is_capturing(),
       "an operation that brings device data to the host, or that the device cannot repeat, was called "
-      "during hpu graph capturing; move it out of the capture");
+      "during hpu graph capturing; move the operation out of the capture");
 }
 
 }  // namespace hpu_reference::runtime

@@ -1,5 +1,5 @@
-// Host access to device data. Access is safe once earlier work has finished. During a capture, access is
-// refused, because a replay could not repeat it.
+// Host access to device data. Access is safe once earlier work has finished. During a capture, an access
+// throws an error, because a replay could not repeat the access.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,8 @@ namespace hpu_reference::runtime {
 extern std::atomic<bool> g_accepts_host_arguments;
 
 // Returns true if operators accept host arguments next to device tensors: CPU tensors that they read, and CPU
-// generators. As in Gaudi's bridge, they do so in lazy mode, which sets g_accepts_host_arguments.
+// generators. As in Gaudi's PyTorch bridge, only lazy mode accepts host arguments; it sets
+// g_accepts_host_arguments.
 inline bool accepts_host_arguments() {
   return g_accepts_host_arguments.load(std::memory_order_relaxed);
 }

@@ -50,7 +50,7 @@ Log& state() {
   return *value;
 }
 
-// Returns the rank: the value of the first of these launcher variables that is a number.
+// Returns the process's rank: the first launcher variable in the list below whose value is a number.
 std::string rank() {
   for (const char* name : {"ID", "OMPI_COMM_WORLD_RANK", "RANK"}) {
     const char* text = std::getenv(name);
@@ -62,7 +62,7 @@ std::string rank() {
   return {};
 }
 
-// Returns the file of the process, or null.
+// Returns the log file of the process, or null if no log folder is set.
 std::shared_ptr<LogFile> file_of(Log& self) {
   if (self.file == nullptr && !self.settings.folder.empty()) {
     const std::string folder = rank();

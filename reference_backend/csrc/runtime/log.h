@@ -1,5 +1,5 @@
-// The bridge's log: lines by module and level, written to a file of the rank and to the console. A disabled
-// line costs the read of one byte.
+// The log of the device, as Gaudi's PyTorch bridge writes it: lines by module and level, in one file per rank
+// and on the console. A disabled line costs the read of one byte.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -15,7 +15,7 @@
 
 namespace hpu_reference::runtime {
 
-// Levels in the bridge's order. LOG_LEVEL_ALL=0 enables all levels.
+// Levels in the order of Gaudi's PyTorch bridge. LOG_LEVEL_ALL=0 enables all levels.
 enum class LogLevel : std::uint8_t { Trace, Debug, Info, Warning, Error, Critical };
 
 // The modules that this device logs. Programs use the names PT_DEVICE, PT_KERNEL and so on.
@@ -73,7 +73,7 @@ void log(LogModule module, LogLevel level, const Parts&... parts) {
   if (is_logged(module, level)) {
     try {
       write_log(module, level, c10::str(parts...));
-    } catch (const std::bad_alloc&) {  // destructors write some lines and must not throw
+    } catch (const std::bad_alloc&) {  // some destructors write lines, and they must not throw
     }
   }
 }

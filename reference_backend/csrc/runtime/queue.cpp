@@ -35,7 +35,7 @@ struct Queue {
   Condition wake;
   std::exception_ptr error;
   std::atomic<bool> failed{false};       // an error is stored
-  std::atomic<std::uint64_t> issued{0};  // written under the mutex, as `done`
+  std::atomic<std::uint64_t> issued{0};  // written under the mutex, like `done`
   std::atomic<std::uint64_t> done{0};
   std::atomic<std::int64_t> pending{0};
   std::uint64_t last_item_end =
@@ -112,8 +112,8 @@ void wake_for_first(Scheduler& self, Queue& queue) {
 // duration.
 constexpr std::uint64_t kBeforeRecordings = 1;
 
-// Adds the trace row of an item whose code adds no rows. The row of a wait begins when the wait becomes the
-// first item of its queue.
+// Adds the trace row of an item whose own code adds no trace rows. The row of a wait begins when the wait
+// becomes the first item of its queue.
 void trace(Queue& queue, int index, const Work& work) {
   const TraceKind kind = work.traced_as();
   if (kind != TraceKind::None) {
@@ -248,8 +248,8 @@ void release_finished(Scheduler& self, Lock& lock) {
   lock.lock();
 }
 
-// Makes some progress on the queue: runs its first item, or an item of the queue for which the first item
-// waits, or waits.
+// Makes some progress on the queue: runs the queue's first item, or an item of another queue that blocks this
+// first item. If neither is possible, waits.
 void help(Scheduler& self, int index, Lock& lock) {
   int target = index;
   for (int hops = 0; hops < self.used; hops++) {
@@ -315,8 +315,8 @@ void drain_queue(int index) {
   }
 }
 
-// Starts the thread that runs the queue's work of that kind, if it does not run. The new thread waits for the
-// lock.
+// Starts the thread that runs the queue's computing or other work, if the thread does not run yet. The new
+// thread waits for the lock.
 void start_thread(Scheduler& self, int index, bool computes) {
   std::thread& thread = computes ? self.computer : self.queues[static_cast<std::size_t>(index)].thread;
   if (thread.joinable()) {

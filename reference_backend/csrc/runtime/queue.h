@@ -1,4 +1,4 @@
-// Queues of streams: work that could not, or should not, run on the thread that issued it.
+// Queues of streams: the work that does not run at once on the thread that issued it.
 //
 // A stream without pending work costs nothing: callers read one atomic number and run inline. Otherwise one
 // thread runs the computing work of all streams. The stream's own thread runs work that waits or transfers. A
@@ -41,7 +41,7 @@ void release_exclusive_stream(c10::StreamId id);
 class Work {
  public:
   virtual ~Work() = default;
-  // Does the work, on any thread. The queue stores any exception as its error.
+  // Does the work, on any thread. The queue stores an exception as the queue's error.
   virtual void run() = 0;
   // Returns true if the item can run now. Called with the scheduler's mutex held, again after each change of
   // any queue.
@@ -93,8 +93,9 @@ bool is_reached(const QueueMark& mark);
 // Returns the mark of the end of the stream's queue.
 QueueMark end_of_queue(c10::StreamId id);
 
-// Appends the work to the stream's queue. The work first waits for the marks `behind` of other queues. Starts
-// the queue's thread if it does not run yet. Returns the mark after the work.
+// Appends the work to the stream's queue. The work first waits until the marks in `behind`, which belong to
+// other queues, are reached. Starts the queue's thread if it does not run yet. Returns the mark after the
+// work.
 QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind = {});
 
 // Returns true if any queue has work. Takes no lock.

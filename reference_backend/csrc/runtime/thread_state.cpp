@@ -9,8 +9,8 @@
 #include <string_view>
 #include <thread>
 
-// A function of the OpenMP runtime that torch loads. It sets the number of threads of the calling thread
-// only; at::set_num_threads() would change it for the process.
+// A function of the OpenMP runtime that torch loads. It sets the number of intra-op threads for the calling
+// thread only. at::set_num_threads() would change the number for the whole process.
 extern "C" void omp_set_num_threads(int);
 
 namespace hpu_reference::runtime {

@@ -27,8 +27,8 @@ class DefaultThreadState {
   const at::ThreadLocalStateGuard guard_;
 };
 
-// Records that an autograd thread exists if the calling thread is one. These threads outlive the backward
-// pass. Cheap.
+// If the calling thread is an autograd thread, records that autograd threads exist. These threads outlive the
+// backward pass. Cheap.
 void record_backward_thread();
 // Returns true if a backward pass has run on a thread of autograd.
 bool has_backward_threads();

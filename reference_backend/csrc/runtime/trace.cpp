@@ -48,7 +48,7 @@ struct Recorder {
   std::size_t newest = 0;  // row at which the latest recording began
   int recordings = 0;
   std::uint64_t began = 0;       // when the first recording began
-  std::uint64_t generation = 0;  // of the process; a forked child has a different one
+  std::uint64_t generation = 0;  // a forked child has a different number
 };
 
 // Never destroyed: threads may record during static destruction.
@@ -68,7 +68,7 @@ struct Correlation {
 };
 thread_local std::vector<Correlation> tls_correlations;
 
-// Returns the module and level at which rows of a kind are logged.
+// Returns the log module and the log level of trace rows of a kind.
 std::pair<LogModule, LogLevel> log_destination_of(TraceKind kind) {
   switch (kind) {
     case TraceKind::Recipe:
@@ -112,7 +112,7 @@ void log_row(TraceKind kind, const std::string& name, int queue, std::uint64_t t
       text += c10::str(", ", bytes, " bytes");
     }
     write_log(module, level, text);
-  } catch (const std::bad_alloc&) {  // destructors end rows and must not throw
+  } catch (const std::bad_alloc&) {  // destructors call this function and must not throw
   }
 }
 
@@ -238,7 +238,7 @@ Trace TraceRecording::end() {
 }
 
 void update_logged_rows() {
-  microseconds(0);  // the first call starts the measurement of the rate
+  microseconds(0);  // the first call starts the measurement of the tick rate
   bool wanted = false;
   for (const TraceKind kind : {TraceKind::Kernel,
                                TraceKind::Recipe,

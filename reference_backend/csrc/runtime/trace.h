@@ -1,5 +1,6 @@
 // The device's activity over time: one row for each kernel, recipe, copy, collective, event and wait, while a
-// trace is recorded or the log shows such rows. Otherwise, a row costs the read of one flag.
+// trace is recorded or the log shows such rows. Otherwise, no rows are made, and the check costs the read of
+// one flag.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -81,13 +82,13 @@ class TraceRecording {
   State* state_;
 };
 
-// The largest number of rows to keep; further rows are only counted. Throws ValueError if the number is not
-// positive.
+// Sets the largest number of rows to keep. Further rows are only counted. Throws ValueError if the number is
+// not positive.
 void set_trace_limit(std::int64_t rows);
 std::int64_t trace_limit();
 
-// The number of the host operator that the calling thread executes. Work that the thread issues gets this
-// number. push_correlation sets the number, and pop_correlation restores the previous number.
+// Sets the number of the host operator that the calling thread executes. Work that the thread issues gets
+// this number. pop_correlation() restores the previous number.
 void push_correlation(std::uint64_t id);
 void pop_correlation();
 std::uint64_t current_correlation();

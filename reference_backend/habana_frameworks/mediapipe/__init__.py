@@ -1,1 +1,1 @@
-"""Pipelines that read, decode, crop, flip and normalise images on the CPU."""
+"""Input pipelines that read, decode, crop, flip and normalise images on the CPU."""

@@ -1,4 +1,4 @@
-"""Operators of pipelines: readers, decoders, image transformations, constants and user-defined functions."""
+"""Operators of image pipelines: reader, decoder, image transformations, constants, user-defined functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTEMPTS = 10
 
 
 class ReadImageDatasetFromDir(Node):
-    """Reads image files from one folder per class. Results: file names and class numbers."""
+    """Pipeline operator that lists image files from one folder per class: file names and class numbers."""
 
     RESULTS = 2
 
@@ -32,8 +32,9 @@ class ReadImageDatasetFromDir(Node):
                 folder names.
             format: "JPEG" (files .jpg and .jpeg) or another file extension.
             seed: seed of the shuffled order.
-            shuffle: use a new order for each epoch.
-            drop_remainder: omit files that do not fill a batch; otherwise the first files are repeated.
+            shuffle: use a new random order for each epoch.
+            drop_remainder: omit a last batch that is not full. Otherwise the first files of the epoch are
+                repeated to fill it.
             label_dtype: dtype of the class numbers.
             num_slices: number of slices into which the files are divided, such as one for each rank.
             slice_index: index of the slice that this reader reads.
@@ -62,8 +63,8 @@ class ReadImageDatasetFromDir(Node):
                 f"no file in the class folders of {dir} ends with {' or '.join(endings)}. Use another format "
                 "or folder."
             )
-        # All ranks get the same number of files. Otherwise collectives would wait for batches that a rank
-        # does not have.
+        # All slices have the same number of files. Otherwise ranks would run different numbers of batches,
+        # and the collectives of the additional batches would wait forever.
         count = len(self.files)
         each = max(1, count // num_slices if drop_remainder else math.ceil(count / num_slices))
         self.files = [self.files[(slice_index + i * num_slices) % count] for i in range(each)]
@@ -77,17 +78,17 @@ class ReadImageDatasetFromDir(Node):
         self._place, self._order = 0, numpy.arange(len(self.files))
 
     def batches(self, size: int) -> int:
-        """Return the number of batches of an epoch."""
+        """Return the number of batches of ``size`` files in an epoch."""
         return len(self.files) // size if self.drop_remainder else math.ceil(len(self.files) / size)
 
     def start(self) -> None:
-        """Begin an epoch."""
+        """Begin an epoch: return to the first file, and shuffle the order if requested."""
         self._place = 0
         if self.shuffle:
             self._order = self._random.permutation(len(self.files))
 
     def advance(self, size: int) -> None:
-        """Select the files of the next batch."""
+        """Select the next ``size`` files as the batch."""
         chosen = [self.files[self._order[(self._place + i) % len(self.files)]] for i in range(size)]
         self._place += size
         self._batch = [file for file, _ in chosen], numpy.array([c for _, c in chosen], self.label_dtype)
@@ -100,7 +101,7 @@ class ReadImageDatasetFromDir(Node):
 
 
 class ImageDecoder(Node):
-    """Decodes files to images of one size, uint8[batch, colours, rows, columns] or with colours last."""
+    """Pipeline operator that decodes image files to one uint8 array of images of equal size."""
 
     def __init__(
         self, output_format: imgtype = imgtype.RGB_P, resize: list[int] | None = None,
@@ -135,7 +136,7 @@ class ImageDecoder(Node):
         self._random = numpy.random.default_rng(seed)
 
     def compute(self, files: list[str]) -> numpy.ndarray:
-        """Decode a batch."""
+        """Return the decoded images of a batch of files as one array."""
         try:
             from PIL import Image
         except ImportError as error:
@@ -171,45 +172,45 @@ class ImageDecoder(Node):
 
 
 class MediaFunc(Node):
-    """Calls a user-defined function for each batch."""
+    """Pipeline operator that calls a user-defined function for each batch."""
 
     def __init__(self, func: Any, shape: list[int], dtype: Any = _dtype.FLOAT32, **params: Any) -> None:
-        """Construct the function from its class, which receives the parameters in a dict.
+        """Create the function object: an instance of ``func``, constructed with a dict of all parameters.
 
         Args:
-            func: a class like `operators.cpu_nodes.cpu_nodes.media_function`.
-            shape: shape of the array, last dimension first.
-            dtype: dtype of the array.
-            params: further parameters.
+            func: a class with the interface of `operators.cpu_nodes.cpu_nodes.media_function`.
+            shape: shape of the array that the function returns, last dimension first.
+            dtype: dtype of this array.
+            params: further entries of the dict.
         """
         super().__init__()
         self.function = func({"shape": list(shape), "dtype": numpy.dtype(_numpy_dtype_name(dtype)), **params})
 
     def compute(self, *inputs: Any) -> numpy.ndarray:
-        """Call the function."""
+        """Return the user-defined function's array for a batch."""
         return numpy.asarray(self.function(*inputs))
 
 
 class MediaConst(Node):
-    """Returns the same array for each batch."""
+    """Pipeline operator that returns the same array for each batch."""
 
     def __init__(self, data: Any, shape: list[int], dtype: Any = _dtype.FLOAT32) -> None:
-        """Store ``data`` as an array of shape ``shape``, whose last size belongs to the last dimension."""
+        """Store ``data`` as a NumPy array of the given shape and dtype."""
         super().__init__()
         self.value = numpy.asarray(data, numpy.dtype(_numpy_dtype_name(dtype))).reshape(shape)
 
     def compute(self) -> numpy.ndarray:
-        """Return the array."""
+        """Return the constant array."""
         return self.value
 
 
 class RandomFlip(Node):
-    """Mirrors images of a batch. The second input has a number per image; 0 leaves the image unchanged."""
+    """Pipeline operator that mirrors those images of a batch whose entry in the second input is not 0."""
 
     def __init__(
         self, horizontal: bool | int = True, vertical: bool | int = False, **unused_options: Any
     ) -> None:
-        """Select the axes that are mirrored."""
+        """Select the directions: ``horizontal`` swaps left and right, ``vertical`` swaps top and bottom."""
         super().__init__()
         self.axes = tuple(axis for axis, wanted in ((-1, horizontal), (-2, vertical)) if wanted)
 
@@ -222,17 +223,17 @@ class RandomFlip(Node):
 
 
 class CropMirrorNorm(Node):
-    """Crops images [batch, colours, rows, columns], and computes (crop - mean) / deviation."""
+    """Pipeline operator that crops images [batch, colours, rows, columns] and normalises each colour."""
 
     def __init__(
         self, crop_w: int, crop_h: int, crop_d: int = 0, crop_pos_x: float = 0.5, crop_pos_y: float = 0.5,
         mirror: int = 0, dtype: Any = _dtype.FLOAT32, **unused_options: Any,
     ) -> None:  # fmt: skip
-        """Select the crop.
+        """Configure the crop and the dtype of the result.
 
         Args:
-            crop_w: number of columns; 0 for all.
-            crop_h: number of rows; 0 for all.
+            crop_w: number of columns of the crop; 0 for all columns.
+            crop_h: number of rows of the crop; 0 for all rows.
             crop_d: not used.
             crop_pos_x: horizontal position of the crop, from 0 (left) to 1 (right).
             crop_pos_y: vertical position of the crop, from 0 (top) to 1 (bottom).
@@ -245,7 +246,7 @@ class CropMirrorNorm(Node):
         self.dtype = numpy.dtype(_numpy_dtype_name(dtype))
 
     def compute(self, images: numpy.ndarray, mean: numpy.ndarray, inverse: numpy.ndarray) -> numpy.ndarray:
-        """Crop, and compute (images - mean) * inverse, with a mean and an inverse deviation per colour."""
+        """Return ``(crop - mean) * inverse``, with one mean and one inverse standard deviation per colour."""
         parts = []
         for whole, wanted, position in zip(images.shape[-2:], self.size, self.place, strict=True):
             length = wanted or whole

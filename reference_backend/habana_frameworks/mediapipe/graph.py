@@ -1,4 +1,4 @@
-"""The nodes of a pipeline, and `evaluate`, which computes one batch of their results."""
+"""The graph of an image pipeline: its operators (`Node`), their results (`Value`), and `evaluate`."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import Any
 
 
 class Value:
-    """One result of a node."""
+    """One result of a node, as an edge of the graph; it does not contain data."""
 
     def __init__(self, node: Node, result_index: int) -> None:
         self.node, self.place = node, result_index
 
 
 class Node:
-    """An operator of a pipeline. A call connects it to results of other nodes."""
+    """An operator of a pipeline. Calling the node connects its inputs to results of other nodes."""
 
-    #: Number of results.
+    #: Number of results of the operator.
     RESULTS = 1
 
     def __init__(self) -> None:
         self.inputs: Sequence[Value] = ()
 
     def __call__(self, *inputs: Value) -> Any:
-        """Connect the node to inputs. Return its result, or a tuple of `RESULTS` results."""
+        """Connect the node to its inputs, and return its result, or a tuple if `RESULTS` is above 1."""
         self.inputs = inputs
         values = tuple(Value(self, result_index) for result_index in range(self.RESULTS))
         return values if len(values) > 1 else values[0]
 
     def compute(self, *inputs: Any) -> Any:
-        """Compute a batch: one result, or a tuple of `RESULTS` results."""
+        """Return the data of the results for one batch: one value, or a tuple if `RESULTS` is above 1."""
         raise NotImplementedError
 
 
 def evaluate(outputs: Sequence[Value]) -> list[Any]:
-    """Compute one batch of the given results. Each node is computed once."""
+    """Return the data of the given results for one batch. Each node is computed once."""
     done: dict[int, Any] = {}
 
     def result(value: Value) -> Any:

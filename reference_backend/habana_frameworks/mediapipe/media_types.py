@@ -1,4 +1,4 @@
-"""Enumerations for arguments of `fn`."""
+"""Enumerations for arguments of the pipeline operators in `fn`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class dtype(str, enum.Enum):
-    """Element types; the values are names of NumPy dtypes."""
+    """Element types of arrays. The values of the members are names of NumPy dtypes."""
 
     UINT8 = "uint8"
     INT8 = "int8"
@@ -29,7 +29,7 @@ class imgtype(str, enum.Enum):
 
 
 class ftype(enum.IntEnum):
-    """Interpolation methods; the numbers are Pillow's."""
+    """Interpolation methods, with the numbers that Pillow uses."""
 
     NEAREST = 0
     LANCZOS = 1
@@ -39,7 +39,7 @@ class ftype(enum.IntEnum):
 
 
 class decoderStage(enum.IntEnum):
-    """Stages of a decoder."""
+    """Stages of an image decoder."""
 
     ENABLE_ALL_STAGES = 0
     ENABLE_SINGLE_STAGE = 1

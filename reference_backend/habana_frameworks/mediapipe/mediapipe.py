@@ -1,4 +1,4 @@
-"""The base class of pipelines."""
+"""The base class of image pipelines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .fn import ReadImageDatasetFromDir
 
 
 class MediaPipe:
-    """A pipeline. A subclass creates nodes of `fn` and defines `definegraph`, which connects them."""
+    """An image pipeline.
+
+    A subclass creates operators of `fn` and overrides `definegraph`, which connects the operators.
+    """
 
     def __init__(
         self, device: Any = None, prefetch_depth: int = 1, batch_size: int = 1, pipe_name: str = "MediaPipe",
@@ -19,19 +22,19 @@ class MediaPipe:
         """Create a pipeline.
 
         Args:
-            device: device of the batches, for iterators; None for hpu.
-            prefetch_depth: not used: batches are computed when requested.
+            device: device to which iterators copy the batches; None for hpu.
+            prefetch_depth: accepted, not used: each batch is computed when an iterator requests it.
             batch_size: number of images per batch.
-            pipe_name: name for messages.
+            pipe_name: name of the pipeline in error messages.
             unused_options: hardware arguments, not used.
         """
         self._device, self._batch_size, self._name = device or "hpu", batch_size, pipe_name
         self._outputs: list[graph.Value] | None = None
 
     def definegraph(self) -> Any:
-        """Connect the nodes, and return the results of the pipeline."""
+        """Connect the operators, and return the results of the pipeline. Subclasses must override it."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no definegraph. Define it to return the results."
+            f"{type(self).__name__} does not define definegraph. Define it to return the pipeline's results."
         )
 
     def getBatchSize(self) -> int:
@@ -39,17 +42,17 @@ class MediaPipe:
         return self._batch_size
 
     def getDevice(self) -> Any:
-        """Return the device of the batches."""
+        """Return the device to which iterators copy the batches."""
         return self._device
 
     def build(self) -> None:
-        """Connect the nodes. A second call does nothing."""
+        """Connect the operators of the pipeline. A second call does nothing."""
         if self._outputs is None:
             outputs = self.definegraph()
             self._outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
     def reader(self) -> ReadImageDatasetFromDir:
-        """Return the reader among the pipeline's attributes.
+        """Return the reader, which must be the only `ReadImageDatasetFromDir` among the attributes.
 
         Raises:
             RuntimeError: the pipeline does not have exactly one reader.
@@ -64,7 +67,7 @@ class MediaPipe:
         return readers[0]
 
     def batches(self) -> Iterator[list[Any]]:
-        """Compute the batches of an epoch as NumPy arrays."""
+        """Yield the batches of an epoch, each as a list of NumPy arrays."""
         self.build()
         assert self._outputs is not None
         reader = self.reader()

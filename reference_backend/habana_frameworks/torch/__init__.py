@@ -1,14 +1,13 @@
 """A simulated HPU for PyTorch with the public Python interface of the Intel Gaudi bridge.
 
 ``import habana_frameworks.torch`` loads the compiled core, registers the device module as ``torch.hpu`` and
-applies the patches of `core.torch_overwrites`. If the backend is installed, ``import torch`` does this
-automatically (see `habana_frameworks.autoload`). Device memory is not allocated before the first tensor
-operation.
+applies the patches of `core.torch_overwrites`. ``import torch`` performs this import automatically (see
+`habana_frameworks.autoload`). Device memory is not allocated before the first tensor operation.
 
 Raises at import:
     ValueError: ``PT_HPU_LAZY_MODE`` or ``PT_HPU_AUTOLOAD`` has an invalid value.
     AssertionError: a lazy mode is requested on a public build of torch.
-    ImportError: no core fits this torch, or the bridge for hardware is also installed.
+    ImportError: no compiled core fits this torch, or the Intel Gaudi bridge is also installed.
 """
 
 from __future__ import annotations

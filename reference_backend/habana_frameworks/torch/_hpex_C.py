@@ -1,4 +1,4 @@
-"""The operators of ``torch.ops.hpu`` as attributes. Gaudi's software has an extension module of this name."""
+"""The operators of ``torch.ops.hpu`` as module attributes; a C++ extension of this name on Gaudi."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def __getattr__(name: str) -> Any:
-    """Return an operator.
+    """Return the operator ``torch.ops.hpu.<name>``.
 
     Raises:
         AttributeError: an operator with this name does not exist.

@@ -1,9 +1,10 @@
-"""Load the compiled core. Reject an unsuitable torch, and the bridge for hardware, before they cause a crash.
+"""Load the compiled core, after checks that reject an unsuitable torch and the Intel Gaudi bridge.
 
-A source tree has one core next to this file. A wheel has several cores in ``_builds/KEY``, one for each
-release, ABI and kind of torch, and the loader uses the core that was built for the running torch. A fork-like
-torch may have the same headers and libraries as a public torch (a repacked wheel). Then the core of the
-public torch is used, because a core depends on headers and libraries and not on the version string.
+Without the checks, the process would crash. A source tree has one core next to this file. A wheel has several
+cores in ``_builds/KEY``, one for each release, ABI and kind of torch (public or fork-like). A fork-like torch
+has a version label that starts with ``git`` or ``hpu``. The loader uses the core that was built for the
+running torch. A fork-like torch that has the headers and libraries of a public torch (a repacked wheel) can
+use the core for the public torch, because a core does not depend on the version string.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
 
 
 def refuse_real_bridge(package_paths: Iterable[str]) -> None:
-    """Reject a `habana_frameworks` package that also contains the bridge for hardware.
+    """Raise ImportError if the package `habana_frameworks` also contains the Intel Gaudi bridge.
 
-    Both backends register the same dispatch key, so a process can load only one of them.
+    The bridge and this simulated device register the same dispatch key, so a process can load only one.
 
     Args:
         package_paths: the folders of the namespace package `habana_frameworks`.
@@ -50,33 +51,33 @@ def check_build(
     torch_version: str,
     torch_cxx11_abi: bool,
 ) -> None:
-    """Compare the torch for which the core was compiled with the running torch, before the core is opened.
+    """Raise ImportError unless the core was compiled for a torch like the running torch.
 
-    Major and minor version, C++11 ABI and fork marker must agree, because the C++ interface of torch depends
-    on them.
+    The C++ interface of torch depends on the major and minor version, on the C++11 ABI, and on whether the
+    build is fork-like. These properties must agree before the core can be opened.
 
     Raises:
-        ImportError: the two builds differ; the message names both builds and the package to install.
+        ImportError: the builds differ; the message names both builds of torch and the package to install.
     """
     built = _describe_build(built_version, built_cxx11_abi, built_for_fork)
     running = _describe_build(torch_version, torch_cxx11_abi, is_fork_like(torch_version))
     if built != running:
         raise ImportError(
             f"this build of the hpu backend is for {built} but torch {torch_version} is running ({running}). "
-            f"Install the build of the backend for {running}, or torch=={_major_minor(built_version)}.* of "
-            "the kind for which it was built."
+            f"Install the build of the backend for {running}, or torch=={_major_minor(built_version)}.* "
+            f"({built})."
         )
 
 
 def refuse_other_accelerator(torch: ModuleType) -> None:
-    """Reject a torch that was built for another accelerator and does not support a second one.
+    """Raise ImportError if torch was built for another accelerator and does not support hpu in addition.
 
-    Since release 2.7, torch derives its accelerator from its build and not from the hardware. With a CUDA
-    build the accelerator is cuda (seen on 2.7), or every backward pass raises "Cannot have both HPU and
-    cuda", even on the CPU (seen on 2.13 and 2.15). On 2.6, a CUDA build without a GPU works with hpu.
+    Since release 2.7, torch derives its accelerator from its build and not from the hardware. Effects with a
+    CUDA build: on 2.7 the accelerator is cuda; on 2.13 and 2.15 every backward pass, even on the CPU, raises
+    "Cannot have both HPU and cuda". On 2.6, a CUDA build works with hpu if the machine has no GPU.
 
     Raises:
-        ImportError: torch was built for another accelerator and does not support hpu as a second one.
+        ImportError: torch 2.7 or later was built for CUDA, ROCm or XPU.
     """
     built_with = [name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None)]
     release = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
@@ -155,7 +156,9 @@ def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
 
 
 def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
-    """Return whether exactly one of two torch builds is fork-like, and their binaries are equal.
+    """Return whether a core fits the running torch, because one torch is a repacked copy of the other.
+
+    This is True if exactly one of the two torch builds is fork-like, and their binaries are equal.
 
     Args:
         info: the ``_build_info`` of a core, which describes the torch for which the core was built.
@@ -169,7 +172,7 @@ def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
 
 
 def _open_core(source_name: str, name: str) -> ModuleType:
-    """Import the extension module `source_name` under `name`, by which all modules import the core."""
+    """Import the extension module `source_name` under the name `name`, which all other modules import."""
     origin_spec = importlib.util.find_spec(source_name)
     if origin_spec is None or origin_spec.origin is None:
         raise ImportError(f"{source_name.rpartition('.')[0]}._C does not exist next to its _build_info")

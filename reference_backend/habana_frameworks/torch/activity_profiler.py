@@ -1,8 +1,7 @@
 """The classes `DebugActivity` and `ProfilerActivity` under the public bridge's import path.
 
-`DebugActivity` is the type of the bridge's argument ``debug_activities``. The device's activities do not need
-this module: `torch.profiler.profile` with ``ProfilerActivity.HPU`` records them through Kineto, torch's
-collector.
+`DebugActivity` is the type of the bridge's argument ``debug_activities``. Recording the device's work does
+not need this module: `torch.profiler.profile` with ``ProfilerActivity.HPU`` records it through Kineto.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deprecated names of `utils.profiler`."""
+"""The deprecated class `ProfilerApi`, an older interface of `utils.profiler`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from .utils import profiler
 
 
 class ProfilerApi:
-    """Deprecated form of `utils.profiler`; calls give a `FutureWarning`. Use `torch.profiler`."""
+    """Deprecated class form of `utils.profiler`: each call warns. Use `torch.profiler` instead."""
 
     @staticmethod
     def setup() -> None:
-        """Call `utils.profiler._setup_profiler`."""
+        """Read the profiler's configuration (`utils.profiler._setup_profiler`)."""
         _warn()
         profiler._setup_profiler()
 
     @staticmethod
     def start() -> None:
-        """Call `utils.profiler._start_profiler`."""
+        """Start recording the device's work (`utils.profiler._start_profiler`)."""
         _warn()
         profiler._start_profiler()
 
     @staticmethod
     def stop() -> None:
-        """Call `utils.profiler._stop_profiler`."""
+        """Stop recording and write the trace files (`utils.profiler._stop_profiler`)."""
         _warn()
         profiler._stop_profiler()
 

@@ -1,3 +1,3 @@
-"""Version of the backend, reported as driver version and as ``torch.hpu.__version__``."""
+"""Version of the backend, which is also the driver version and ``torch.hpu.__version__``."""
 
 __version__ = "1.21.0"

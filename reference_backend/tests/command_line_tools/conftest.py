@@ -1,4 +1,4 @@
-"""Fixtures that build and run the command-line tools."""
+"""Fixtures that find libhlml.so and run the command-line tools."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def library() -> Path:
-    """Return the path of libhlml.so, which the build of the device makes in this checkout."""
+    """Return the path of libhlml.so. The build of the reference device writes this file."""
     path = BACKEND / "hpu_reference_tools" / "libhlml.so"
-    assert path.exists(), "python setup.py build_ext --inplace, in reference_backend, builds libhlml.so"
+    assert path.exists(), f"{path} is missing. Run `python setup.py build_ext --inplace` in {BACKEND}."
     return path
 
 

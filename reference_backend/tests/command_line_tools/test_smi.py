@@ -34,13 +34,13 @@ for command in sys.stdin:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """Return an empty folder of process records."""
+    """Return the path at which the device creates the folder of its process records."""
     return tmp_path / "state"
 
 
 @pytest.fixture
 def user(state: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start a process that uses module 3."""
+    """Start a process that uses module 3 (one of the eight Gaudi devices of the node)."""
     environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state), "HLS_MODULE_ID": "3"}
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
@@ -182,7 +182,7 @@ def test_damaged_records_are_ignored(smi: Any, state: Path, user: Any) -> None:
     (state / "zeros").symlink_to("/dev/zero")
     (state / "old").write_bytes(
         record[:16] + bytes(8) + record[24:]
-    )  # a process with the same id that started at a different time
+    )  # the record of a process with the same id and a different start time
     completed = smi(HPU_REFERENCE_STATE_DIR=str(state))
     assert completed.returncode == 0
     assert completed.stdout.count(str(user.pid)) == 1

@@ -20,7 +20,10 @@ def _fresh(device_works: None) -> None:
 
 
 def compile_function_for(executable: str) -> Compile:
-    """Return a function that compiles to one kind of recipe: ``compile(function, dynamic=…, option=…)``."""
+    """Return ``compile_for(function, dynamic=…, option=…)``, which compiles a function to one kind of recipe.
+
+    A recipe is a compiled graph. Its kind is ``interpreted`` or ``fused``.
+    """
 
     def compile_for(function: Callable[..., Any], dynamic: bool | None = None, **options: Any) -> Any:
         options = {"executable": executable, **options}
@@ -31,13 +34,13 @@ def compile_function_for(executable: str) -> Compile:
 
 @pytest.fixture
 def interpreted() -> Compile:
-    """Return a function that compiles to interpreted recipes. This is fast."""
+    """Return a function that compiles to interpreted recipes, which takes little time."""
     return compile_function_for("interpreted")
 
 
 @pytest.fixture
 def fused() -> Compile:
-    """Return a function that compiles to fused recipes. This takes a second or more."""
+    """Return a function that compiles to fused recipes, which takes a second or more."""
     return compile_function_for("fused")
 
 

@@ -124,7 +124,7 @@ STATIC_CALLS = {
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", STATIC_CALLS)
 def test_call_whose_result_shape_needs_no_data_does_not_fall_back(name: str, dynamic: bool, compiled) -> None:
-    """These operators fall back only for arguments with which the result shape depends on data."""
+    """An operator of ``STATIC_CALLS`` falls back to eager mode only if its result shape depends on data."""
     function, indices = STATIC_CALLS[name]
     program = compiled(function, dynamic=dynamic, use_eager_fallback=0)
     x, i = torch.randn(4, device="hpu"), torch.tensor(indices, device="hpu")

@@ -1,4 +1,4 @@
-"""Test that compiled programs which overwrite their inputs store and return the values of eager mode."""
+"""Test compiled programs that write to their inputs: written and returned values match eager mode."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_saved_result_with_memory_gaps() -> None:
 
 
 def test_saved_tensor_hooks_get_the_copies(interpreted: Any) -> None:
-    """AOTAutograd finds the saved tensors for these hooks by their names in the backward graph."""
+    """AOTAutograd finds the tensors to pass to the hooks by their names in the backward graph."""
     traced_identity = torch.fx.symbolic_trace(lambda x: x * 1)
     model = Model(scale_by_new_state, (4, 1)).to("hpu")
     with torch.autograd.graph.saved_tensors_hooks(traced_identity, traced_identity):

@@ -1,4 +1,4 @@
-"""Test that static programs (fused recipes that run without Python) act like fused recipes in Python."""
+"""Test that fused recipes have the same effects when they run as static programs, without Python."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Programs(list[Any]):
-    """List with an entry per fused function: its static program, or None if the function has none."""
+    """List of static programs, one for each fused function; None for a function without a static program."""
 
     def run_counts(self) -> list[int]:
-        """Return how often each program ran so far."""
+        """Return the number of runs of each static program."""
         return [program.runs for program in self if program is not None]
 
 
@@ -48,7 +48,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
 
 
 def gradients_of_step(model: nn.Module, function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
-    """Return the gradients of a training step."""
+    """Run the forward and backward pass of `function`. Return the gradients of the model's parameters."""
     for parameter in model.parameters():
         parameter.grad = None
     function(x).square().mean().backward()
@@ -121,7 +121,7 @@ def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> N
 
 
 def test_inputs_with_other_layouts(fused, programs: Programs) -> None:
-    """Gradients may have other strides, and inputs other storage offsets, than in the traced call."""
+    """Later calls pass gradients with different strides, and inputs with different storage offsets."""
     layer = nn.Linear(4, 4).to("hpu")
     function = fused(layer)
     memory = torch.randn(40, device="hpu")

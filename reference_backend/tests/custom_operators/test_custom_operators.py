@@ -24,12 +24,12 @@ def build_and_load(file: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory: pytest.TempPathFactory):
-    """Return the operators of topk.cpp."""
+    """Build topk.cpp and return the namespace of its operators."""
     build_and_load("topk.cpp", tmp_path_factory.mktemp("operators"))
     return torch.ops.example
 
 
-@pytest.mark.nightly("compiles an extension; the newer interface runs every day")
+@pytest.mark.nightly("compiles an extension; the tests of the newer interface run every day")
 def test_an_operator_by_the_older_interface(tmp_path: Path) -> None:
     build_and_load("legacy.cpp", tmp_path)
     a, b = torch.randn(3, 1), torch.randn(4)

@@ -12,7 +12,7 @@ from helpers.ranks import FinishedRank, run_ranks
 
 @pytest.fixture
 def on_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[FinishedRank]]:
-    """Return a function that runs a function of the test module on several ranks, and asserts their success.
+    """Return a function that runs a function of the test module on several ranks, and asserts exit code 0.
 
     ``fails``: ranks that may exit with any code. ``limit``: seconds after which the ranks are killed.
     """

@@ -21,7 +21,8 @@ DTYPES = (
 )
 MOVED_DTYPES = (*DTYPES, torch.float8_e4m3fn, torch.float8_e5m2)
 SHAPES = ((5,), (0,), (2, 3), (), (1025,))
-#: A shape whose parts do not fit into the memory of a group, and the dtypes in which it is moved.
+#: A shape that is too large for the shared memory of a process group, and the dtypes that are tested with
+#: this shape.
 LARGE_SHAPE = (1101, 1001)
 LARGE_DTYPES = (torch.int8, torch.bfloat16, torch.float32)
 REDUCTIONS = {

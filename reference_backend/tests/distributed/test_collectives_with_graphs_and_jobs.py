@@ -18,7 +18,7 @@ from habana_frameworks.torch import _C
 
 
 def check_lazy_graph(rank, size):
-    """Check that a collective sees all recorded work, and that later work uses the collective's result."""
+    """Check that a collective runs after all recorded calls, and that later calls use its result."""
     _C.lazy_start(1, 5)
     x = torch.full((4,), rank + 1.0, device="hpu")
     y = x * 2
@@ -57,7 +57,7 @@ LAZY_WRAPPERS = {
 def train_in_lazy_mode(rank, size):
     """Compare data-parallel training by AdamW with training of whole batches on the CPU.
 
-    One of the steps only accumulates gradients.
+    Step 1 only accumulates gradients, except with the option ``static_graph``.
     """
     _C.lazy_start(1, 5)
     for options in LAZY_WRAPPERS.values():
@@ -336,7 +336,7 @@ def check_shared_communicators(rank, size):
 
     everybody = list(range(size))
     groups = [dist.new_group(everybody) for _ in range(3)]
-    # The group with a different timeout does not share the communicator of the other groups.
+    # A group with a different timeout has its own communicator. The other groups may share one communicator.
     groups.append(dist.new_group(everybody, timeout=datetime.timedelta(seconds=7)))
     assert [all_reduced_value(group) for group in groups] == [3.0] * 4
     backends = {group._get_backend(torch.device("hpu")) for group in groups}

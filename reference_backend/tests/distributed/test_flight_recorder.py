@@ -70,7 +70,7 @@ def dump_record(rank: int, size: int) -> None:
     assert flight_recorder.dump(f"{folder}/trace_") == Path(f"{folder}/trace_{rank}")
 
 
-@pytest.mark.nightly("starts ranks; the format belongs to torch")
+@pytest.mark.nightly("starts ranks; torch defines the format")
 def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from torch.distributed.flight_recorder import fr_trace
 
@@ -80,7 +80,7 @@ def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.Cap
     try:
         fr_trace.main([str(tmp_path), "--prefix", "trace_", "-o", str(out)])
     finally:
-        gc.enable()  # fr_trace disables garbage collection
+        gc.enable()  # fr_trace has disabled garbage collection
     _, database = pickle.loads(out.read_bytes())
     assert [(collective.pass_check, collective.missing_ranks) for collective in database.collectives] == [
         (True, None)
@@ -104,7 +104,7 @@ def let_rank_1_miss_a_collective(rank: int, size: int) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.nightly("waits for a time-out of ranks", every=2)
+@pytest.mark.nightly("waits until ranks time out", every=2)
 @pytest.mark.parametrize("meets", ["0", "1"])
 def test_a_collective_that_one_rank_misses_is_dumped(on_ranks: Any, tmp_path: Path, meets: str) -> None:
     variables = {"TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "trace_"), "PT_HPU_USE_PT_STORE_SYNC": meets}

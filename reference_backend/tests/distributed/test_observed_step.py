@@ -73,7 +73,7 @@ def test_the_trace_has_recipes_kernels_collectives_and_streams(observed: Path) -
         events = json.loads(path.read_text())["traceEvents"]
         rows = [event for event in events if event.get("cat") == "hpu_op"]
         kinds = Counter(row["args"]["kind"] for row in rows)
-        assert kinds["recipe"] == 2  # one for the forward pass, one for the backward pass
+        assert kinds["recipe"] == 2  # one recipe for the forward pass and one for the backward pass
         assert kinds["collective"] == 1
         assert any(row["name"].startswith("cpp_fused_") for row in rows)
         assert len({row["tid"] for row in rows}) >= 2

@@ -92,8 +92,8 @@ def run_opcheck(rank: int, size: int) -> None:
         checks = ("test_schema", "test_faketensor")
         check_results = torch.library.opcheck(operator, arguments, test_utils=checks)
         assert check_results == dict.fromkeys(checks, "SUCCESS")
-        # The schemas of these operators return a written argument. Torch does not put such operators into
-        # graphs.
+        # Each operator returns an argument that the operator writes. Torch does not trace operators with
+        # such a schema into graphs.
         with pytest.raises(OpCheckError, match="output has alias annotations"):
             torch.library.opcheck(operator, arguments, test_utils="test_aot_dispatch_dynamic")
 

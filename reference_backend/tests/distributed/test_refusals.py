@@ -74,7 +74,7 @@ def check_missing_rank(rank, size):
 
 
 def check_different_collective(rank, size):
-    """Check that the error names the rank that is at a different collective, and names this collective."""
+    """Let two ranks call different collectives. Check that each error names the other rank's collective."""
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
     x.cpu()

@@ -22,8 +22,8 @@ C = ht._C
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 OPERATIONS = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-#: Element counts: none, one, odd counts, a count that makes a small call in narrow dtypes and a large call in
-#: wide dtypes, and a count of several chunks.
+#: Element counts: 0, 1 and odd counts; two counts for which a collective is small in narrow dtypes and large
+#: in wide dtypes; and a count of several chunks.
 COUNTS = (0, 1, 7, 1025, 262_144, 262_145, 900_001)
 
 
@@ -84,7 +84,7 @@ def compare_with_gloo(rank, size):
 
 
 def check_special_values(rank, size):
-    """Check all-reduce with a NaN on any one rank, of a part of a larger tensor, and of a scalar."""
+    """Check all-reduce of a tensor that is NaN on one rank, of a part of a larger tensor, and of a scalar."""
     for bad, operation in itertools.product(range(size), OPERATIONS):
         tensor = torch.full((3,), float("nan") if rank == bad else 1.0, device="hpu")
         dist.all_reduce(tensor, operation)
@@ -100,7 +100,7 @@ def check_special_values(rank, size):
 
 
 def run_many_pending_calls(rank, size):
-    """Run several groups and sizes with many pending calls, and wait for them in a different order."""
+    """Issue many calls in several groups and sizes, and wait for the calls in reverse order."""
     groups = [dist.group.WORLD, dist.new_group(list(range(size))), dist.new_group([0, size - 1])]
     assert uses_shared_memory(groups[1])
     works = []
@@ -228,12 +228,12 @@ def check_different_tensors(rank, size):
         assert tensor.tolist() == [size] * 3
 
 
-#: Element counts of a part: none, a small part, and parts that do not fit into the memory of a group.
+#: Element counts of a part: 0, two small parts, and a part that is too large for the group's shared memory.
 PART_COUNTS = (0, 6, 30_000, 500_001)
 
 
 def check_parts_of_one_tensor(rank, size):
-    """Check collectives whose input is a part of the output, or the reverse."""
+    """Check collectives whose input is a part of the output, or whose output is a part of the input."""
     for count in PART_COUNTS:
         every = [rank_values(count, torch.float32, peer) for peer in range(size)]
         gathered = torch.full((size, count), -1.0, device="hpu")
@@ -252,7 +252,7 @@ def check_parts_of_one_tensor(rank, size):
 
 
 def check_overlapping_tensors(rank, size):
-    """Check collectives whose result overlaps parts that are sent, with ranks that pause at random."""
+    """Check collectives whose output overlaps the parts to send. Ranks pause at random."""
     pauses = random.Random(rank)
     for count, _ in itertools.product(PART_COUNTS, range(5)):
 
@@ -265,7 +265,7 @@ def check_overlapping_tensors(rank, size):
         whole = torch.full((size, count), -1.0, device="hpu")
         whole[0] = every[rank].to("hpu")
         pause()
-        dist.all_gather_into_tensor(whole, whole[0])  # the part of rank 0, on all ranks
+        dist.all_gather_into_tensor(whole, whole[0])  # on every rank, the input is part 0 of the output
         assert torch.equal(whole.cpu(), torch.stack(every)), count
 
         whole = torch.stack([part + rank for part in every]).to("hpu")
@@ -291,9 +291,9 @@ def check_overlapping_tensors(rank, size):
 
 
 def call_random_collectives(rank, size):
-    """Call collectives of random kinds, sizes and roots without waiting, with ranks that pause at random.
+    """Call collectives of random kinds, sizes and roots without waiting. Ranks pause at random.
 
-    The generator of the calls is the same on all ranks.
+    All ranks choose the calls with the same seed.
     """
     calls = random.Random(7)
     pauses = random.Random(rank)
@@ -339,7 +339,7 @@ def call_random_collectives(rank, size):
 
 
 def check_lists(rank, size):
-    """Check calls with lists of small and large tensors."""
+    """Check collectives that a coalescing manager joins, with small and large tensors."""
     counts = (3, 500_000, 0, 40)
     inputs = [rank_values(count, torch.float32, rank).to("hpu") for count in counts]
     outputs = [torch.empty(size, count, device="hpu") for count in counts]
@@ -368,8 +368,8 @@ def check_different_collectives(rank, size):
     def gather(tensor):
         dist.all_gather([tensor.clone() for _ in range(size)], tensor)
 
-    # The calls of rank 0 and of the others, and the number of ranks that wait for the others. A rank that
-    # only sends a small part does not wait.
+    # Each case: the call of rank 0, the call of the other ranks, and the number of ranks that get the error.
+    # A rank that only sends a small part does not wait for the other ranks, and gets no error.
     for first, other, waiting_ranks in (
         (lambda: dist.all_reduce(three), lambda: gather(three), size),
         (lambda: gather(three), lambda: gather(four), size),
@@ -396,7 +396,10 @@ def check_different_collectives(rank, size):
 
 
 def check_calls_that_only_send(rank, size):
-    """Check that ranks that all only send get an error in their next collective, and then work on."""
+    """Let each rank broadcast with itself as the root, so that every rank sends and no rank receives.
+
+    Check that the next collective raises an error, and that later collectives work.
+    """
     tensor = torch.full((3,), float(rank), device="hpu")
     dist.broadcast(tensor, rank)
     torch.hpu.synchronize()
@@ -408,7 +411,10 @@ def check_calls_that_only_send(rank, size):
 
 
 def check_list_against_calls(rank, size):
-    """Check that a list on one rank and single calls on the others are an error, and that all work on."""
+    """Check the error if rank 0 reduces a list of tensors and each other rank reduces a single tensor.
+
+    Later collectives must work.
+    """
     tensors = [torch.ones(3, device="hpu"), torch.ones(4, device="hpu")]
     with pytest.raises(dist.DistBackendError, match=r"differ: .*a list of 2 tensors"):
         if rank == 0:
@@ -554,7 +560,7 @@ def check_groups_free_memory(rank, size):
 #: Three ranks have a first, a middle and a last rank. Other world sizes use the same code path.
 SIZES = [
     3,
-    *(pytest.param(size, marks=pytest.mark.nightly("same code path as three ranks")) for size in (2, 4)),
+    *(pytest.param(size, marks=pytest.mark.nightly("uses the code path of three ranks")) for size in (2, 4)),
 ]
 
 

@@ -35,7 +35,7 @@ def check_host_does_not_wait(rank, size):
     dist.all_reduce(x)
     warm_up(lambda: x.fill_(rank + 1.0) * 2)
     gate = C.Gate()
-    gate.enqueue()  # rank 0's stream is blocked, and so is the collective on all ranks
+    gate.enqueue()  # the gate of rank 0 stays closed and blocks the collective on all ranks
     if rank != 0:
         gate.open()
     x.fill_(rank + 1.0)
@@ -64,7 +64,7 @@ def check_value_at_issue(rank, size):
         x.add_(rank + 1)
         work = dist.all_reduce(x, async_op=True)
         gate.open()
-    work.wait()  # makes the default stream wait
+    work.wait()  # makes the default stream wait for the collective
     assert torch.equal((x + 0).cpu(), torch.full((1000,), size * (size + 1) / 2))
 
 
@@ -89,7 +89,7 @@ def check_future(rank, size):
 
 
 def check_barrier_blocks_the_host(rank, size):
-    """Check that a barrier blocks the host: no rank continues before the last one arrives."""
+    """Check that a barrier blocks the host: no rank continues before the last rank arrives."""
     store = dist.distributed_c10d._get_default_store()
     if rank == size - 1:
         time.sleep(0.5)

@@ -34,7 +34,7 @@ def stream():
 def _queue_failing_call(source, gate):
     tensor, _, bad = source
     closed_gate = gate()
-    result = tensor.index_select(0, bad)  # the call is deferred, so it raises no error yet
+    result = tensor.index_select(0, bad)  # the engine defers the call, so the error occurs later
     closed_gate.open()
     return result
 
@@ -226,7 +226,7 @@ def test_a_call_that_warns_warns_each_time(gate, warm):
 
     warm(call)
     closed_gate = gate()
-    opener = threading.Timer(0.1, closed_gate.open)  # `call` waits until the gate is open
+    opener = threading.Timer(0.1, closed_gate.open)  # `call` blocks until this timer opens the gate
     opener.start()
     assert torch.isnan(call()).item()
     opener.join()

@@ -51,7 +51,7 @@ WAITS = {
 }
 
 
-@pytest.mark.nightly("each case starts a process; all waits are recorded by one function", every=4)
+@pytest.mark.nightly("each case starts a process; one function records all kinds of waits", every=4)
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_wait_is_detected(reported, wait):
     assert reported(PRODUCE + WAITS[wait] + "\n" + CONSUME) == []
@@ -167,7 +167,7 @@ del first, y
 """
     (report,) = reported(code.format(use="kept = torch.ones(51200, device='hpu')"))
     assert "freed without record_stream(SIDE), and another tensor has its memory" in report
-    # The first split after the two blocks were joined reuses a block object for other memory.
+    # After the allocator has joined the two blocks, its first split reuses a block object for other memory.
     elsewhere = "kept = [torch.empty(n * 20000, device='hpu').fill_(1) for n in range(5, 9)]"
     assert reported(code.format(use=elsewhere)) == []
 

@@ -182,7 +182,7 @@ def test_fork_while_recording(output_of):
 @pytest.mark.parametrize("use", ["graph.end()", "graph.replay()", "x + 1"])
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_fork_while_capturing(output_of, dry_run, use):
-    """The child inherits the capture, but not the memory that ``end`` restores after a dry run."""
+    """The forked child inherits the capture, but not the memory that ``end`` restores after a dry run."""
     code = START + (
         f"graph = C.Graph(); graph.begin({dry_run})\n"
         "x.add_(1); pinned.copy_(x, non_blocking=True)\n"

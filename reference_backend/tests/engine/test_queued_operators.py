@@ -1,4 +1,4 @@
-"""Test that operators of torch's ``op_db`` give the same bits queued as inline."""
+"""Test that operators of torch's ``op_db`` return the same bits when they are queued as when run inline."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ SAMPLES = 6
 
 
 def _move_sample(device, value):
-    """Return the sample with its tensors on the device. Views of one storage share a storage there too."""
+    """Copy a sample to the device. Tensors that share a storage also share a storage on the device."""
     copied_bases = {}
 
     def move(tensor):
@@ -175,7 +175,7 @@ def _observe_call(function, sample):
         result = function(arguments[0], *arguments[1], **arguments[2])
     except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
         return type(error)
-    hpu.synchronize()  # copies to the CPU may be deferred, too
+    hpu.synchronize()  # the call may be a deferred copy to the CPU
     shares = [
         leaf.untyped_storage().data_ptr() == arguments[0].untyped_storage().data_ptr()
         for leaf in pytree.tree_leaves(result)
@@ -260,7 +260,7 @@ def test_sizes_that_depend_on_data(name):
 
 
 def test_operators_are_queued():
-    """If operators were not queued, the tests above would compare inline calls with inline calls."""
+    """If operators were not queued, the other tests of this file would compare inline calls only."""
     x = torch.rand(4, 4, device="hpu")
     C.set_queue_all(0)
     before = C.engine_counters()

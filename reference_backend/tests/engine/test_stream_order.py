@@ -194,7 +194,7 @@ def test_a_gradient_that_a_side_stream_reduces(side):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
-    """The error is raised once, whether or not the failed work has already run."""
+    """The error is raised once, whether or not the failed work has run before the values are read."""
     index, bad = torch.tensor([3], device="hpu"), torch.tensor([SIZE], device="hpu")
     source, target = _filled_tensor(1), torch.zeros(1, device="hpu")
     warm(lambda: torch.index_select(source, 0, index, out=target))

@@ -17,7 +17,7 @@ FACTOR = int(os.environ.get("HPU_REFERENCE_STRESS", "1"))
 
 
 class _Value:
-    """A tensor, its expected value, and an event after its last use."""
+    """A device tensor, the expected values on the CPU, and an event recorded after the last use."""
 
     def __init__(self, device, cpu):
         self.device = device
@@ -57,7 +57,7 @@ class _Worker:
             self.error = error
 
     def wait_and_use(self, value):
-        """Make the current stream wait for the last use of the value. Return its device and CPU tensors."""
+        """Make the current stream wait for the last use of `value`. Return its device and CPU tensors."""
         hpu.current_stream().wait_event(value.event)
         value.device.record_stream(hpu.current_stream())
         self.used.append(value)

@@ -45,7 +45,7 @@ class Program:
 
 
 def make_program(seed: int) -> Program:
-    """Make the program of a seed: 1 to 3 threads of 5 to 40 steps."""
+    """Return the random program of a seed: 1 to 3 threads of 5 to 40 steps."""
     rng = random.Random(seed)
     kinds = rng.sample(
         sorted(WEIGHTS), k=rng.randint(6, len(WEIGHTS))
@@ -67,7 +67,7 @@ def run_program(program: Program, device: str) -> list[list[torch.Tensor]]:
         device: "cpu" (threads run one after the other) or "hpu" (they run at once).
 
     Returns:
-        For each thread, CPU copies of the values that its steps read, then of its tensors at the end.
+        For each thread, CPU copies of the values that its steps read, followed by its final tensors.
 
     Raises:
         Exception: the first error of a thread.
@@ -311,7 +311,7 @@ class Machine:
             self.core.enqueue_delay(number % 4 / 1000)
 
     def wait(self, first: int, kind: int, _: int, __: int) -> None:
-        """Wait for another stream, on a stream or on the host."""
+        """Make the current stream or the host wait for another stream."""
         if self.on_device:
             waited_stream = self.streams[first % len(self.streams)]
             if kind % 4 == 0:
@@ -326,7 +326,7 @@ class Machine:
     # Graphs
 
     def replay(self, first: int, second: int, times: int, way: int) -> None:
-        """Capture work on a tensor in a graph, and replay the graph. On the CPU, run the work as often."""
+        """Capture work on a tensor in a graph, and replay the graph. On the CPU, repeat the work."""
         a = self.own_tensor(first)
         b = self.tensor_like(a, second)
         static_results = []
@@ -362,7 +362,7 @@ class Machine:
             self.add(result)
 
     def backward(self, first: int, _: int, __: int, ___: int) -> None:
-        """Compute a gradient, on autograd's own thread."""
+        """Compute a gradient. The backward pass runs on a thread of autograd."""
         weight = self.own_tensor(first).detach().clone().requires_grad_()
         (torch.tanh(weight) * 0.5).sum().backward()
         assert weight.grad is not None

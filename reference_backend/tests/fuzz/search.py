@@ -18,15 +18,15 @@ from pathlib import Path
 
 from .program import Program, Step, make_program
 
-#: Environment variables of each mode. No mode orders streams by events alone: the programs rely on the order
-#: by accessed memory.
+#: Environment variables of each mode. No mode sets HPU_REFERENCE_STREAM_ORDER=events, because the programs
+#: rely on the order of streams by accessed memory.
 MODES: dict[str, dict[str, str]] = {
     "eager": {},
     "queued": {"HPU_REFERENCE_QUEUE_ALL": "100,1"},
     "poisoned": {"HPU_REFERENCE_POISON": "1", "HPU_REFERENCE_QUEUE_ALL": "20,1"},
     "lazy": {"FUZZ_LAZY": "1"},
     "lazy-random": {"FUZZ_LAZY": "3"},
-    # From the fourth run on, a recording follows a known graph and uses prepared kernels.
+    # From the fourth run of a program on, lazy mode follows a known graph and uses prepared kernels.
     "lazy-again": {"FUZZ_LAZY": "1", "FUZZ_RUNS": "6", "HPU_REFERENCE_COMPILE": "interpreted"},
 }
 #: Seconds after which an unfinished program is treated as hanging.
@@ -62,7 +62,7 @@ class Runner:
         self._end()
 
     def failure_reason(self, program: Program) -> str:
-        """Run the program. Return the reason of its failure, or the empty string."""
+        """Run a program. Return the reason of its failure, or the empty string if the program succeeds."""
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
         encoded = [[[step.kind, *step.numbers] for step in steps] for steps in program.threads]
@@ -152,6 +152,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with Runner(options.mode) as runner:
             short = shrink(runner, failure.program)
             print(
-                f"{short.text()}\n{runner.failure_reason(short) or 'this time it did not fail'}", flush=True
+                f"{short.text()}\n{runner.failure_reason(short) or 'no failure when run again'}", flush=True
             )
     return 1 if failed else 0

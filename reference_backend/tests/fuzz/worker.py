@@ -18,9 +18,9 @@ from .program import Program, Step, run_program
 
 
 def difference(program: Program) -> str:
-    """Run the program on the CPU and FUZZ_RUNS times on the device. Return the first difference as text.
+    """Run a program on the CPU and FUZZ_RUNS times on the device, and describe the first difference.
 
-    The result is the empty string if the runs agree.
+    The result is the empty string if all runs agree.
     """
     reference = run_program(program, "cpu")
     for number in range(int(os.environ.get("FUZZ_RUNS", "1"))):

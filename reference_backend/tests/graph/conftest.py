@@ -1,4 +1,4 @@
-"""Fixture that asserts after each test that the engine is idle."""
+"""Fixture that resets the engine after each test, and asserts that no work is pending."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Dropped(nn.Module):
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize("case", ["captured", "dry run", "no graph"])
 def test_cached_module_draws_the_numbers_of_the_module(case):
-    """Values and gradients are equal in the calls that capture and in the calls that replay."""
+    """Values and gradients equal the uncached module's, in calls that capture and in calls that replay."""
 
     def train_and_collect(cached):
         module = Dropped(odd=case == "no graph").to("hpu")

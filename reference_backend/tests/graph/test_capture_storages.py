@@ -89,7 +89,7 @@ def test_memory_freed_in_the_capture_belongs_to_the_graph(x):
 
 
 def test_memory_may_be_freed_and_allocated_in_the_capture(x):
-    """The memory is freed after use and allocated again before the next use, as for a sharded parameter."""
+    """The captured function resizes a storage to 0 bytes and back, as libraries that shard parameters do."""
 
     def free_and_allocate_again():
         weight = x * 2
@@ -110,7 +110,7 @@ def test_memory_may_be_freed_and_allocated_in_the_capture(x):
 
 
 RESIZED = "a storage with values was resized during hpu graph capturing, which a replay cannot repeat; move"
-GROWN = "aten::resize_ cannot be part of an HPU graph: it moves a tensor to larger memory; move it out"
+GROWN = "aten::resize_ cannot be part of an HPU graph: the operator moves a tensor to larger memory"
 
 
 @pytest.mark.parametrize(("size", "message"), [(0, RESIZED), (16, RESIZED), (64, GROWN)])

@@ -85,7 +85,7 @@ def test_a_stream_that_waits_for_the_capture_joins_it(x, way):
     assert counter.tolist() == [2.0] * 8
     graph.replay()
     assert counter.tolist() == [4.0] * 8
-    with hpu.stream(side):  # the stream has left the capture
+    with hpu.stream(side):  # the capture has ended, so `side` is not part of it
         counter.add_(1)
     graph.replay()
     assert counter.tolist() == [7.0] * 8
@@ -182,10 +182,7 @@ def test_a_replay_runs_during_a_capture_of_another_thread(x):
 
 
 def test_memory_of_another_thread_is_an_input_of_the_graph(x):
-    """Memory that another thread allocates during the capture is an input of the graph.
-
-    It is not part of the graph's workspace.
-    """
+    """Memory that another thread allocates during a capture is a graph input, not part of the workspace."""
     tensors = {}
 
     def allocate_bias():
@@ -284,7 +281,7 @@ SECOND = {
 }
 
 
-@pytest.mark.nightly("each case waits seconds for a deadlock that does not come", every=3)
+@pytest.mark.nightly("each case waits several seconds for a possible deadlock", every=3)
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("first", ["capture", "lazy"])
 def test_recorder_lock_and_gil_do_not_deadlock(output_of, first, second):
@@ -312,7 +309,10 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
 
 
 def test_memory_from_before_a_stream_joined_is_input(x, warm):
-    """In the second pass, other work on the side stream precedes the computation of ``bias``."""
+    """``bias`` is computed on a side stream before this stream joins the capture.
+
+    In the second iteration, a delay on the side stream precedes the computation of ``bias``.
+    """
     side = hpu.Stream()
     warm(lambda: x + 5)
     for queued in (False, True):

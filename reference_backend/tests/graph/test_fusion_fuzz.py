@@ -1,4 +1,4 @@
-"""Compare built functions of random programs with the separate calls of the programs, byte for byte."""
+"""Build functions from recorded random programs. Compare all bytes with the programs' separate calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 8
 
 
 class Author:
-    """Writer of a random program. The method ``run_program`` is the program. Equal seeds give equal calls."""
+    """A random program. ``run_program`` makes its calls. Equal seeds give equal calls."""
 
     def __init__(self, seed: int, length: int) -> None:
         self.seed, self.length = seed, length
@@ -126,7 +126,7 @@ class Author:
             self.keep_small(x[self.ends % x.shape[0]], torch.stack([x, x]))
 
     def writable(self) -> torch.Tensor | None:
-        """Return a random tensor that can be written, or None if its elements share memory."""
+        """Pick a random tensor. Return the tensor, or None if some of its elements share memory."""
         layout = load_fusion_module("description").Layout
         regular = load_fusion_module("view_recovery").is_regular
         x = self.pick_tensor()
@@ -181,8 +181,8 @@ def make_inputs() -> list[torch.Tensor]:
     ]
 
 
-#: The nightly run builds all 160 programs and compiles both programs of the next test, in ten seconds each.
-#: Other runs build 60 programs and compile one.
+#: The nightly run builds all 160 programs; other runs build 60. `test_compiled_code_of_random_programs`
+#: compiles two programs in the nightly run, otherwise one. A compilation takes ten seconds.
 @pytest.mark.parametrize("first", every_nth(3, range(0, 160, 20)))
 def test_built_functions_of_random_programs(first: int) -> None:
     built = 0

@@ -68,7 +68,7 @@ def test_one_compilation_then_launches(training):
         torch.testing.assert_close(traced(x), expected)
         torch.testing.assert_close(module[1].running_mean, expected_module[1].running_mean)
     assert compilations() == before + 1
-    traced(torch.randn(5, 3, 8, 8, device="hpu"))  # another shape
+    traced(torch.randn(5, 3, 8, 8, device="hpu"))  # a different batch size
     assert compilations() == before + 2
 
 
@@ -181,7 +181,7 @@ def test_wrong_calls_raise_the_errors_of_the_module():
     with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor'"):
         traced("text")
     before = compilations()
-    with torch.no_grad():  # a wrong call does not end the use of graphs
+    with torch.no_grad():  # after the failed calls, the module still uses graphs
         traced(torch.ones(3, 4, device="hpu"))
     assert compilations() == before + 1
 

@@ -1,4 +1,4 @@
-"""Test `make_graphed_callables`: its result gives the original's values and gradients in every call order."""
+"""Test that a graphed callable has the values and gradients of the original, in every order of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the prepared kernels of recipes: they give the operators' bits after memory or values changed."""
+"""Test that prepared kernels of recipes return the operators' bits after memory or values have changed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _compare_replays_and_count_prepared(
     """Compare replays of a captured function with the CPU bit for bit, on different inputs each time.
 
     Returns:
-        How many prepared kernels ran.
+        The number of prepared kernels that ran.
     """
     inputs = [x.to("hpu") for x in _random_inputs(dtype, 0)[:count]]
     graph = hpu.HPUGraph()

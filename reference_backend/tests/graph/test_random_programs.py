@@ -1,7 +1,7 @@
-"""Compare random programs with eager mode, bit for bit: in lazy mode, captured, replayed, called and queued.
+"""Run random programs in lazy mode, as captured graphs and queued. Compare all bits with eager mode.
 
-The worst failure would be that the recipe of one program runs for a different program. Each program is
-therefore tested together with similar programs. The programs run in turns, on different data each time.
+The worst failure would be that the device runs the recipe (compiled graph) of a different program. Each
+program therefore runs in turn with similar programs, on different data each time.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch
     assert not artifact_folder.exists()
     artifact_folder = create_artifact(tmp_path, "b", 1, 1000)
     with cache_config.inductor_cache():
-        assert artifact_folder.exists()  # a process empties the cache once
+        assert artifact_folder.exists()  # a process empties the cache only at its first use
 
 
 def test_truncated_code_is_removed_without_an_error(tmp_path, caplog):

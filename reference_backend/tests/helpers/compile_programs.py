@@ -31,8 +31,8 @@ class Statement:
 
     Attributes:
         text: the line for the device.
-        host: the line for eager mode on the CPU; a copy replaces each move to another device. Empty if the
-            CPU runs `text`.
+        host: the line for eager mode on the CPU, with a copy in place of each move to another device.
+            Empty if the CPU can run `text`.
     """
 
     text: str
@@ -108,11 +108,11 @@ def difference(program: Program, executable: str, **options: Any) -> str:
 
     The result is also empty in two cases: eager mode on the device raises an error, or torch's own backend
     gives wrong results on the CPU. That backend is Inductor for fused recipes, ``aot_eager`` otherwise.
-    (Inductor for example overwrites a tensor whose clone it reads later.)
+    (For example, Inductor overwrites a tensor although the program later reads a clone of this tensor.)
 
     Args:
         program: the program.
-        executable: the kind of its recipes, ``interpreted`` or ``fused``.
+        executable: the kind of recipes to compile to, ``interpreted`` or ``fused``.
         options: more options of `hpu_backend`.
     """
     options = {"executable": executable, **options}
@@ -236,7 +236,8 @@ class Author:
     """Writer of a random program.
 
     The author runs each statement on the CPU, to know the values that later statements can use. A method
-    ``_random_…`` returns a statement and whether its result is on the device, or None if nothing fits.
+    ``_random_…`` returns a statement and whether its result is on the device, or None if no value fits the
+    statement.
 
     Args:
         seed: equal seeds give equal programs.

@@ -40,7 +40,10 @@ def set_up_fork(request: dict[str, Any]) -> str:
 
 
 def wait_for_child(child: int, seconds: float) -> int | None:
-    """Wait for a fork. Return its exit code, negative for a signal, or None if it had to be killed."""
+    """Wait for a forked process. Return its exit code, or None if it was killed after `seconds`.
+
+    The exit code is negative if a signal ended the process.
+    """
     end = time.monotonic() + seconds
     pause = 0.001
     while True:

@@ -52,11 +52,11 @@ def run_code(
 
     Args:
         code: the program.
-        arguments: its ``sys.argv[1:]``.
-        cwd: its working directory.
+        arguments: the program's ``sys.argv[1:]``.
+        cwd: the working directory.
         path: see `clean_environment`.
         options: command-line options of the interpreter.
-        timeout: seconds.
+        timeout: seconds after which the program is killed.
         environment: variables to add to `clean_environment`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Make, run and compare random programs of tensor operations, for modes that must give eager mode's bits.
+"""Make, run and compare random programs of tensor operations. All modes must match eager mode bit for bit.
 
 A program is a list of steps that read and write a pool of tensors. Equal seeds give equal programs. Each step
 ran once on the CPU while the program was made. A run also needs data: `inputs` (device tensors), `hosts` (CPU
@@ -431,7 +431,7 @@ def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) 
         torch.manual_seed(data_seed)
         data = Data.for_program(program, data_seed)
         pool = inputs_on_device(data)
-        if seed % 3 == 0:  # inputs that are created on the device
+        if seed % 3 == 0:  # replace copies from the host by clones made on the device
             pool = {name: tensor.clone() for name, tensor in pool.items()}
         if seed % 2 == 0:
             between(-1)

@@ -34,7 +34,7 @@ def test_may_fork_rejects_programs_that_can_notice_the_fork(code, options, envir
 class TestAProgram:
     """Run each test program in a fork and in a new process.
 
-    The first statement of the program determines which of them `run_code` uses.
+    The first statement of the program determines which of the two `run_code` chooses.
     """
 
     def run_program(self, forked, code, tmp_path, *arguments, **more):

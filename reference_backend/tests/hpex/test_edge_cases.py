@@ -28,7 +28,7 @@ def run_steps(optimizer: Any, parameter: torch.nn.Parameter, count: int) -> None
     ("kind", "dtype"),
     [
         *(("FusedAdamW", dtype) for dtype in (torch.float8_e4m3fn, torch.bfloat16, None)),
-        *(("FusedLamb", dtype) for dtype in (torch.bfloat16, None)),  # the module has no scales for fp8
+        *(("FusedLamb", dtype) for dtype in (torch.bfloat16, None)),  # FusedLamb has no scales for fp8
     ],
 )
 def test_a_reload_keeps_the_moments(kind: str, dtype: Any) -> None:
@@ -110,7 +110,8 @@ def test_overflow_of_an_expert_without_tokens_is_measured_but_not_in_the_output(
     table, weights = torch.zeros(2, 1, dtype=torch.int64, device="hpu"), torch.ones(2, 1, device="hpu")
     lists = [[eye * 0.01, eye * 300]] * 3
     output, amax = hpu.mixture_of_experts.fp8_measurement(x, table, weights, *lists, True, "relu", 0, 1, True)
-    # Each expert's output uses only the tokens routed to it. Each expert's maximum covers all tokens.
+    # The output of an expert covers only the tokens routed to this expert. The maximum of an expert covers
+    # all tokens.
     assert bool(output.cpu().isfinite().all()) and amax.cpu()[1].isinf()
 
 

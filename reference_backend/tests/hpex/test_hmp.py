@@ -62,7 +62,7 @@ def test_names_that_are_no_function_are_listed(tmp_path: pathlib.Path) -> None:
         print(caught[0].message)
         """
     )
-    assert "names admm, softmx, which torch does not have as a function" in lines[0]
+    assert "lists admm, softmx, but torch has no functions of this name" in lines[0]
 
 
 def test_level_o2_runs_only_products_in_bfloat16() -> None:

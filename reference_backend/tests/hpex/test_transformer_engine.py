@@ -17,13 +17,13 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 Manager = te.fp8.FP8GlobalStateManager
 
 
-#: The largest number of e4m3 on the default model, GAUDI2.
+#: The largest e4m3 number on GAUDI2, the default device model.
 LARGEST = 240.0
 
 
 @pytest.fixture(autouse=True)
 def nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradients of the hybrid format are rounded to the nearest number, so that results can be compared."""
+    """Round gradients to the nearest fp8 number instead of at random, so that results can be compared."""
     monkeypatch.setenv("PT_TE_FORCE_SR_BWD", "0")
 
 
@@ -79,7 +79,7 @@ def test_scales_follow_the_magnitudes_of_the_previous_steps() -> None:
             module(factor * random_tensor(4, 32)).sum().backward()
     meta = module.fp8_meta["scaling_fwd"]
     top = float(random_tensor(4, 32).abs().max())
-    # Before the last step, the history held the maxima of two steps: 0.5 and 100 times `top`.
+    # The scale of the last step follows from the maxima of the two steps before: 100 * top and 0.5 * top.
     assert meta.scale[0].item() == pytest.approx(LARGEST / (100 * top) / 2, rel=1e-5)
     assert (meta.scale * meta.scale_inv).tolist() == pytest.approx([1, 1])
     assert meta.amax_history[0, 0].item() == pytest.approx(0.5 * top, rel=1e-5)
@@ -124,7 +124,7 @@ def test_measurement_mode() -> None:
     def step(**options: Any) -> float:
         with te.fp8_autocast(enabled=True, **options):
             output = module(100 * random_tensor(4, 32))
-        output.sum().backward()  # the mode of the forward pass holds
+        output.sum().backward()  # measures magnitudes if the forward pass did
         return module.fp8_meta["scaling_fwd"].scale[0].item()
 
     try:
@@ -132,7 +132,7 @@ def test_measurement_mode() -> None:
         assert manager.get_manual_measurement_mode() is None
         manager.set_measurement_mode(True, False)
         assert step() == 1 and step_counts(module) == {"scaling_fwd": 0, "scaling_bwd": 0}
-        assert step(force_measurement=True) == 1  # the next step uses the magnitudes of this one
+        assert step(force_measurement=True) == 1  # measures, and the next step uses the measured magnitudes
         manager.set_measurement_mode(False)
         assert step() < 1 and step_counts(module) == {"scaling_fwd": 2, "scaling_bwd": 2}
     finally:

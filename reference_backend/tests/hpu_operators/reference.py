@@ -1,4 +1,4 @@
-"""Copy tensors to the CPU in float64 for reference values, and compare results with such values."""
+"""Copy tensors to the CPU in float64 for reference values, and compare results with reference values."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def assert_close_to_reference(
 
 
 def host_copies(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """Return the tensors on the CPU in float64. They require gradients."""
+    """Return float64 copies of the tensors on the CPU. The copies require gradients."""
     return [t.detach().cpu().double().requires_grad_() for t in tensors]

@@ -171,7 +171,7 @@ def _image_regions() -> torch.Tensor:
     return torch.tensor([[0, 1.0, 1, 5, 6], [1, 0, 2, 7, 7], [1, 2, 2, 2.5, 3]], device="hpu")
 
 
-#: Functions that return arguments, by operator name.
+#: By operator name: a function that returns sample arguments of the operator.
 SAMPLES: dict[str, Callable[[], Arguments]] = {
     "cast_to_fp8_hybrid": lambda: [normal(3, 4), number(2.0), number(3.0), False, True],
     "fake_quant_fp4": lambda: [normal(2, 64), False, -1, "mxfp4"],

@@ -30,7 +30,7 @@ def test_rotary_embedding_rotates_pairs(mode: int) -> None:
     expected = torch.cat(parts, -1) if mode == 0 else torch.stack(parts, -1).flatten(-2)
     assert_close_to_reference(rotated, expected)
     grad = hpu.rotary_pos_embedding_backward(rotated, sin, cos, positions.to("hpu"), 0, mode)
-    assert_close_to_reference(grad, value)  # the gradient is the inverse rotation
+    assert_close_to_reference(grad, value)  # the gradient of a rotation is the inverse rotation
     moved = hpu.rotary_pos_embedding(x, sin, cos, None, 3, mode)
     assert_close_to_reference(
         moved, hpu.rotary_pos_embedding(x, sin, cos, torch.arange(3, 8).expand(2, 5).to("hpu"), 0, mode).cpu()
@@ -223,7 +223,7 @@ def test_dropout_of_attention_of_fp8(seeded: bool, recompute: bool, p: float) ->
         same = hpu.fp8_sdpa_recomp_fwd_dropout_seed(
             first[3], q, k, v, None, p, 0.3, False, True, "None", *[None] * 6, True, True, None, "left"
         )
-        assert torch.equal(same[0].cpu(), first[0].cpu())  # the returned seed repeats the dropout
+        assert torch.equal(same[0].cpu(), first[0].cpu())  # the returned seed reproduces the dropout mask
         assert_close_to_reference(first[4], matrix.max())
         assert_close_to_reference(first[5], first[0].cpu().double().abs().max(), 2**-8)
     else:

@@ -217,7 +217,7 @@ def test_fp8_gemm_writes_its_output(
     if parts == "all":
         expected = expected + host_copies(added)[0]
     else:
-        added.fill_(math.nan)  # without accumulation the operator must not read it
+        added.fill_(math.nan)  # without accumulation, the operator must not read `added`
     for dtype, rtol in ((torch.float32, 1e-5), (torch.bfloat16, 2**-8)):
         out = torch.full((3, 4), 7.0, dtype=dtype, device="hpu")
         output = hpu.fp8_gemm(

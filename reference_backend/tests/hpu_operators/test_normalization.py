@@ -85,7 +85,7 @@ def test_rms_norm_and_its_gradients(fast: bool) -> None:
 
 
 def test_triangular_softmax_of_the_next_token() -> None:
-    """A single row is the newest token: it attends to all columns from start to below end."""
+    """A single row is the newest token, which attends to the columns ``start`` to ``end`` - 1."""
     x, bounds = normal(4, 1, 6), torch.tensor([[1, 5], [0, 3]])
     expected = torch.zeros(4, 1, 6, dtype=torch.float64)
     for row in range(4):

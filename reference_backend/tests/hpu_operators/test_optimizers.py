@@ -117,7 +117,7 @@ def test_adamw(decays: bool, name: str) -> None:
     if name == "optimizer_adamw" and mode.is_lazy():
         hpu.optimizer_adamw(
             *arguments, 0.9 if decays else 1.0
-        )  # in lazy mode this operator has another schema
+        )  # in lazy mode this operator has a different schema
     else:
         getattr(hpu, name)(*arguments, number(0.9), decays)
     m = [0.8 * a + 0.2 * b for a, b in zip(m, g, strict=True)]
@@ -131,7 +131,7 @@ def test_adamw(decays: bool, name: str) -> None:
     assert_lists_close(gradients, g, 0, 0)
 
 
-@pytest.mark.skipif(not mode.is_lazy(), reason="the schema is that of lazy mode")
+@pytest.mark.skipif(not mode.is_lazy(), reason="the tested schema exists only in lazy mode")
 @pytest.mark.parametrize("check", ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"])
 def test_torchs_checks_of_the_schema_of_lazy_mode(check: str) -> None:
     arguments = (

@@ -168,7 +168,7 @@ def test_numbers_in_the_shape_of_a_tensor(name: str, dtype: torch.dtype) -> None
     numbers = call(samples.seed_tensor(), like, dtype=dtype)
     assert numbers.shape == SIZE and numbers.dtype == dtype and numbers.device.type == "hpu"
     drawn = numbers.cpu().double().flatten().numpy()
-    # Rounding to bfloat16 changes a number by less than 2^-8 of its value. This changes the distribution
+    # Rounding to bfloat16 changes a number by less than 2^-8 of its value, and thereby the distribution
     # function by less than 2^-8.
     rounding = 0.0 if dtype == torch.float32 else 2**-8
     distance = scipy.stats.kstest(drawn, function).statistic

@@ -1,4 +1,4 @@
-"""Test that every operator of ``torch.ops.hpu`` has samples, passes `opcheck`, and is equal in graphs."""
+"""Test each operator of ``torch.ops.hpu``: samples exist, `opcheck` passes, graphs give equal results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_operator_has_samples() -> None:
 TRACED = every_nth(8, sorted(OPERATORS))
 
 
-@pytest.mark.nightly("checks of torch that depend on the schema alone", every=3)
+@pytest.mark.nightly("runs torch's checks, which depend only on the schema", every=3)
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_opcheck_passes(name: str) -> None:
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
@@ -91,8 +91,8 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return host.view(torch.uint8) if host.dim() else host.reshape(1).view(torch.uint8)
 
 
-#: Operators whose graphs g++ also compiles, in seconds each. Outside the nightly run, only every eighth of
-#: these operators is compiled.
+#: Operators whose graphs the test also compiles with g++, which takes seconds for each operator. Outside the
+#: nightly run, only every eighth of these operators is compiled.
 FUSED = {
     "cast_to_fp8_v2.scalar_list", "convert_from_int4", "fp8_gemm_v2", "habana_rand", "kv_reorder_",
     "mixture_of_experts", "optimizer_adamw", "rms_norm", "rotary_pos_embedding", "sdpa_fwd",

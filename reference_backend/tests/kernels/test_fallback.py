@@ -1,4 +1,4 @@
-"""Test the CPU fallback of operators without a device kernel: it is counted, logged, and set by a policy."""
+"""Test the CPU fallback of operators without a device kernel: counts, logs, and the fallback policy."""
 
 import pytest
 import torch

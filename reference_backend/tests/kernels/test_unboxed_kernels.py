@@ -34,7 +34,7 @@ def test_operators_of_the_table_are_registered_unboxed(name: str) -> None:
 
 @pytest.fixture
 def queued() -> Iterator[Callable[[], None]]:
-    """Return a function that delays the stream, so that later calls of the test are boxed and queued."""
+    """Return ``delay_stream()``, which delays the stream, so that the engine boxes and queues later calls."""
 
     def delay_stream() -> None:
         enqueue_delay(0.2)
@@ -92,9 +92,9 @@ def test_modes_and_bits_of_a_call_do_not_affect_the_next() -> None:
         with torch.inference_mode():
             inside = x + x
         assert inside.is_inference() and not (x + x).is_inference()
-        (leaf * leaf).sum().backward()  # here the CPU tensors of the call require gradients
+        (leaf * leaf).sum().backward()  # a call whose CPU tensors require gradients
         assert not (x + x).requires_grad
-        assert torch.equal((x * 1.0 + x).cpu(), expected)  # 1.0 is a wrapped number
+        assert torch.equal((x * 1.0 + x).cpu(), expected)  # torch passes 1.0 as a wrapped number
         z = torch.complex(x, x)
         assert torch.equal((z.conj() + z).real.cpu(), expected)
         assert (x.to(torch.int32) + x.to(torch.int32)).dtype == torch.int32
@@ -178,7 +178,7 @@ def test_a_kernel_does_not_see_modes_of_earlier_calls() -> None:
             library.impl("sin", record_state, "CPU", allow_override=True)
         # The second call of each pair reuses the CPU tensors of the first call. CPU tensors that a Python
         # kernel received are not reused.
-        _ = leaf * leaf  # here the CPU tensors of the call require gradients
+        _ = leaf * leaf  # a call whose CPU tensors require gradients
         torch.sin(x)
         _ = x * x
         with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Test dtypes that hardware supports and CPU kernels do not. The device computes such calls in float32."""
+"""Test dtypes that hardware supports and CPU kernels do not. The device computes in float32 instead."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_deferred_captured_and_compiled_calls_are_rounded_once() -> None:
         return torch.special.erfcx(torch.special.erfcx(values))
 
     behind = False
-    for _ in range(6):  # the first calls make the host wait until their output metadata is cached
+    for _ in range(6):  # the host waits in the first calls, until the engine has cached their output metadata
         gate, opened = ht._C.Gate(), threading.Event()
         gate.enqueue()
         opener = threading.Timer(0.2, lambda gate=gate, opened=opened: (opened.set(), gate.open()))

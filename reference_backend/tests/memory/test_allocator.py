@@ -34,7 +34,7 @@ def test_statistics_are_exact():
     start = _C.memory_stats()
     tensors = [torch.empty(n, dtype=torch.uint8, device="hpu") for n in (1, 64, 65, 5000)]
     now = _C.memory_stats()
-    assert now["InUse"] - start["InUse"] == 64 + 64 + 128 + 5056  # whole granules of 64 bytes
+    assert now["InUse"] - start["InUse"] == 64 + 64 + 128 + 5056  # rounded up to multiples of 64 bytes
     assert now["NumAllocs"] - start["NumAllocs"] == 4
     assert now["ActiveAllocs"] - start["ActiveAllocs"] == 4
     del tensors
@@ -88,7 +88,7 @@ def test_out_of_memory_names_the_numbers_and_recovers(limit):
         torch.empty(4 * MIB, dtype=torch.uint8, device="hpu")
     text = str(caught.value)
     assert "tried to allocate 4.00 MiB" in text
-    assert "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed" in text  # clients search for this text
+    assert "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed" in text  # some programs search for this text
     assert in_use() == before
     del allocated
     assert torch.empty(4 * MIB, dtype=torch.uint8, device="hpu").numel() == 4 * MIB
@@ -150,7 +150,7 @@ def test_threads_near_the_limit(limit):
                     errors.append((seed, i))
         except torch.OutOfMemoryError:
             out_of_memory.append(0)
-        except Exception as error:  # reported by the main thread
+        except Exception as error:  # the main thread reports the error
             errors.append(error)
 
     before = in_use()

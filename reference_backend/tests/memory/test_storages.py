@@ -45,7 +45,7 @@ def test_a_tensor_beyond_its_storage_raises(bytes_left):
         with pytest.raises(RuntimeError, match=f"spans 4000 bytes of a storage that has {bytes_left}"):
             use()
     assert all(not n.any().item() for n in neighbours)
-    tensor.untyped_storage().resize_(4000)  # as sharded parameters do
+    tensor.untyped_storage().resize_(4000)  # libraries that shard parameters resize storages in this way
     assert tensor.fill_(2.0).sum().item() == 2000
 
 

@@ -20,7 +20,7 @@ def parse_losses(text: str) -> list[float]:
     [
         "",
         pytest.param(
-            "1", marks=pytest.mark.nightly("it compiles; the compiler does not depend on the migration")
+            "1", marks=pytest.mark.nightly("compiles; the compiler does not depend on the migration")
         ),
     ],
 )

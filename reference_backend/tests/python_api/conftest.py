@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, object]:
-    """Return arguments for ``run_python`` that make the entry point visible without installation."""
+    """Return arguments for ``run_python`` with which torch finds the backend's entry point uninstalled."""
     metadata = tmp_path / "front_test-0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: front-test\nVersion: 0\n")

@@ -16,7 +16,8 @@ from pathlib import Path
 NAMES = Path(__file__).with_name("contract_tables.txt")
 OPERATORS = Path(__file__).with_name("contract_operators.txt")
 PACKAGE = "habana_frameworks.torch"
-#: First cells that are not names of a module: patches of torch, metrics, variables, C++ headers.
+#: Texts in the first cells of table rows that are not names of a module: patches of torch, metrics,
+#: variables, C++ headers.
 OTHERS = re.compile(
     r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
     r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
@@ -75,7 +76,7 @@ def contract_schemas(document: str) -> Iterator[str]:
 
 
 def defining_module(modules: tuple[str, ...], name: str) -> str | None:
-    """Return the first module that has a dotted name, or None. The package is tried after the modules."""
+    """Return the first of `modules`, then of the package, that defines a dotted name, or None."""
     return next((module for module in (*modules, PACKAGE) if has_name(module, name)), None)
 
 

@@ -58,7 +58,7 @@ def _comparable_types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[objec
     for argument in schema.arguments:
         kind = str(argument.type)
         if kind == "int" and argument.has_default_value() and argument.default_value is None:
-            kind = "Optional[int]"  # a dtype whose default is None, even if the document does not list it
+            kind = "Optional[int]"  # the default None makes a type optional, even without "?"
         default = argument.default_value if argument.has_default_value() else "none"
         written = argument.alias_info is not None and argument.alias_info.is_write
         arguments.append((argument.name, kind, repr(default), argument.kwarg_only, written))

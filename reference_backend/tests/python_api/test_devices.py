@@ -38,7 +38,7 @@ def test_no_module_means_no_device_and_no_exception(run_python):
 
 @pytest.fixture
 def environment(monkeypatch):
-    """Return a function that sets the variables that select a module. The earlier values are restored."""
+    """Return a function that sets, for this test only, the environment variables that select a module."""
 
     def set_module_variables(visible: str = "", module: str = "") -> None:
         monkeypatch.setenv("HABANA_VISIBLE_MODULES", visible)
@@ -50,7 +50,7 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def unused_device(monkeypatch):
-    """The process has not used the device."""
+    """Make the backend report that this process has not used the device."""
     monkeypatch.setattr(sys.modules["habana_frameworks.torch.hpu.devices"], "is_initialized", lambda: False)
 
 

@@ -40,7 +40,7 @@ class ImageFolder(Numbers):
 
 @pytest.fixture(autouse=True)
 def forget_printed_reasons(monkeypatch: Any) -> None:
-    """Each test prints reasons that an earlier test has printed."""
+    """Forget the reasons that the loader has printed, so that it prints them again in each test."""
     monkeypatch.setattr(habana_dataloader.loader, "_printed_reasons", set())
 
 
@@ -51,7 +51,7 @@ def test_other_datasets_get_torchs_loader_and_a_message(capsys: Any, monkeypatch
     assert "type Numbers is neither" in capsys.readouterr().out
     assert loader.dataloader.aeon is None and loader.batch_size == 4
     habana_dataloader.HabanaDataLoader(Numbers())
-    assert capsys.readouterr().out == ""  # the reason is printed once
+    assert capsys.readouterr().out == ""  # the loader prints the reason only once
     monkeypatch.setenv("DATALOADER_FALLBACK_EN", "False")
     with pytest.raises(ValueError, match="DATALOADER_FALLBACK_EN=True"):
         habana_dataloader.HabanaDataLoader(Numbers())
@@ -95,7 +95,7 @@ def test_loader_takes_every_argument_of_torchs_loader() -> None:
         epochs.append(list(loader))
         workers.append(loader._iterator._workers[0].pid)
     assert epochs == [[(18, 16, 14, 12, 10), (8, 6, 4, 2, 0)]] * 2
-    assert workers[0] == workers[1]  # the worker of the first epoch served the second
+    assert workers[0] == workers[1]  # both epochs used the same worker process
     assert loader.persistent_workers and loader.multiprocessing_context.get_start_method() == "forkserver"
     copied = pickle.loads(pickle.dumps(habana_dataloader.HabanaDataLoader(Scaled(), 5)))
     assert type(copied) is habana_dataloader.HabanaDataLoader and len(list(copied)) == 2

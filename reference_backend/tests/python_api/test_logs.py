@@ -411,7 +411,7 @@ COMPILED = (
 )
 
 
-@pytest.mark.nightly("it compiles, and the logger is tested in compile/test_backend.py")
+@pytest.mark.nightly("compiles; compile/test_backend.py tests the logger")
 def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, installed):
     done = run_python(f"import torch\n{COMPILED}", **installed, TORCH_LOGS="+hpu_backend,hpu_recipes")
     assert done.stdout == "tensor(True)\n", done.stderr
@@ -458,7 +458,7 @@ def test_tlparse_reads_the_structured_traces(run_python, tmp_path):
     command = [tlparse, str(trace), "-o", str(tmp_path / "pages"), "--no-browser"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"Stats \{ ok: \d+ \}", done.stderr)  # no count other than ok
+    assert re.search(r"Stats \{ ok: \d+ \}", done.stderr)  # tlparse counts only successes
     (page,) = (tmp_path / "pages").rglob("hpu_recipe_graph_0_inference_0_*.txt")
     assert "%sin = aten::sin(%mul)" in page.read_text()
 

@@ -1,4 +1,4 @@
-"""Test the packages core, utils and dynamo, legacy tensor types, and the companion distribution."""
+"""Test the packages core, utils and dynamo, legacy tensor types, and the metadata of habana-torch-plugin."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_the_configuration_names_folder_file_and_rows(run_python: Any, tmp_path:
 
 def test_an_unknown_mode_is_named(run_python: Any, tmp_path: Path) -> None:
     done = run_python(WORK, cwd=tmp_path, HABANA_PROFILE="profile_apl")
-    assert "HABANA_PROFILE='profile_apl' is no known mode" in done.stderr
+    assert "HABANA_PROFILE='profile_apl' is not a mode" in done.stderr
     assert len(list(tmp_path.iterdir())) > 0
 
 

@@ -1,4 +1,4 @@
-"""A tensor on hpu that is sent to another process is one clear error, in the sender or in the receiver."""
+"""Test that sending an hpu tensor to another process raises one clear error in the sender or the receiver."""
 
 from __future__ import annotations
 

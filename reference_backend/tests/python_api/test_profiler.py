@@ -165,7 +165,7 @@ def test_memory_is_charged_to_operators_and_adds_up_to_the_statistics() -> None:
     recorded = record_profile(program, profile_memory=True)
     events = recorded.events()
     add = next(event for event in events if event.name == "aten::add")
-    assert add.self_device_memory_usage == 4032  # 4,000, in granules of 64
+    assert add.self_device_memory_usage == 4032  # 4000 bytes, rounded up to a multiple of 64
     total = sum(event.self_device_memory_usage for event in events)
     assert total == torch.hpu.memory_allocated() - before == 4032 + 64
 

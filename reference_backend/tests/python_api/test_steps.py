@@ -14,7 +14,7 @@ from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, Even
 
 @pytest.fixture
 def flushes(monkeypatch):
-    """Enable lazy mode in ``step_closure``. Return the ``sync`` arguments of its ``lazy_flush`` calls."""
+    """Enable lazy mode in ``step_closure``. Return a list that collects the ``sync`` arguments of flushes."""
     sync_flags = []
 
     class Core:

@@ -34,8 +34,8 @@ KINDS = {
     "_deform_conv2d_backward": ["masked", "plain"],
 }
 
-#: Script that prints the result of each check of each operator on tensors that require gradients, and whether
-#: results and gradients equal the device's functions.
+#: Script that checks each operator on tensors that require gradients. The script prints the result of each
+#: check, and whether results and gradients equal what the device's Python functions return.
 PROGRAM = """
 import json, sys
 import torch, habana_frameworks.torch, torchvision

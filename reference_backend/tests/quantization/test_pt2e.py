@@ -76,7 +76,7 @@ def test_products_use_rounded_factors(kind: type[Net], dtype: torch.dtype) -> No
     program = htcore.quantize_pt2e.export(on_hpu, (batches[0].to("hpu"),))
     assert isinstance(program, htcore.quantize_pt2e.PartitionedModel) == (kind is Broken)
     prepared = htcore.quantize_pt2e.prepare_pt2e(program, make_quantizer(dtype))
-    for batch in batches:  # calibration changes no result
+    for batch in batches:  # the prepared model still computes without quantization
         torch.testing.assert_close(prepared(batch.to("hpu")).cpu(), net(batch), rtol=1e-4, atol=1e-5)
     converted = htcore.quantize_pt2e.convert_pt2e(prepared)
     output = converted(batches[0].to("hpu"))
@@ -104,7 +104,7 @@ def test_scales_are_written_and_read(
         if calibrate:
             prepared(x)
         elif kind is Broken:
-            prepared(torch.zeros_like(x))  # a run creates the partitioned programs; zeros change no scale
+            prepared(torch.zeros_like(x))  # creates the partitioned programs; zeros leave scales unchanged
         return htcore.quantize_pt2e.convert_pt2e(prepared)(x).cpu()
 
     monkeypatch.setenv("PT2E_QUANT_SCALE_DUMP_PATH", str(file))

@@ -1,4 +1,4 @@
-"""Fixture that asserts after each test that the engine is idle and the device works."""
+"""Fixture that resets the engine after each test, and asserts that the next call on the device works."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_cpu_and_device_generators_are_independent():
     first = torch.rand(5, device="hpu").tolist()
     host = torch.rand(5).tolist()
     torch.manual_seed(3)
-    assert torch.rand(5).tolist() == host  # without an earlier draw of the device
+    assert torch.rand(5).tolist() == host  # the device has drawn no number since the seed
     assert torch.rand(5, device="hpu").tolist() == first
 
 

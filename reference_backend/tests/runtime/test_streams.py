@@ -136,7 +136,7 @@ def test_wait_applies_to_the_latest_recording_before_it(ones, gate):
     two = _close_gate_on(first, gate)
     event.record(first)
     first_gate.open()
-    second.synchronize()  # would hang if it waited for the second recording of the event
+    second.synchronize()  # would hang if `second` waited for the second recording of the event
     assert result.eq(2).all()
     assert not event.query()
     two.open()
@@ -153,7 +153,7 @@ def test_recording_again_on_another_stream_does_not_release_waiters(ones, gate):
     done = second.record_event()
     event.record(third)  # the third stream is idle
     assert event.query()
-    for _ in range(50000):  # time enough for a stream that does not wait
+    for _ in range(50000):  # long enough for `second` to finish if it did not wait
         assert not done.query()
     closed_gate.open()
     done.synchronize()
@@ -200,7 +200,7 @@ def test_elapsed_time(gate):
 
 
 def test_an_event_polled_while_the_host_helps(warm, gate):
-    """A waiting host runs a part of the queued work. The rest runs although no thread waits for it."""
+    """A waiting host runs some of the queued work. The other work must run without a waiting host."""
     value = torch.rand(300, 300, device="hpu")
     warm(lambda: value @ value)
     stream = hpu.Stream()
@@ -246,7 +246,7 @@ def test_many_streams(ones, gate):
         stream.synchronize()
     hpu.synchronize()
     assert all(value.eq(3).all() for value in values)
-    assert C.engine_counters()["workers"] <= 34  # one worker for each queue, and one worker that computes
+    assert C.engine_counters()["workers"] <= 34  # one worker thread per queue, and one for computations
 
 
 WORKERS = """
@@ -295,7 +295,7 @@ threads(streams[:1])
 once = threads(streams[:1])
 print(threads(streams) - once)
 """
-    assert int(output_of(first + count)) < 30  # 19 more threads of streams, and one OpenMP team
+    assert int(output_of(first + count)) < 30  # 19 more threads for streams, and one OpenMP team
 
 
 def test_threads_are_created_on_demand(output_of):
@@ -366,7 +366,7 @@ def test_memory_freed_behind_a_gate_is_reused_only_on_its_stream(ones, gate):
         tensor.fill_(-1)
     with hpu.stream(stream):
         later_result = ones + 1
-        assert later_result.data_ptr() == address  # later work of the same stream may reuse it immediately
+        assert later_result.data_ptr() == address  # later work of the stream may reuse the memory immediately
     closed_gate.open()
     stream.synchronize()
     assert result.eq(4).all() and later_result.eq(2).all()
@@ -436,7 +436,7 @@ def test_copies_from_pinned_memory_run_in_order(ones, gate):
         before = target + 1
         target.copy_(source, non_blocking=True)
         after = target * 2
-    source.fill_(5.0)  # read when the copy runs
+    source.fill_(5.0)  # the queued copy reads `source` later
     assert not stream.query()
     closed_gate.open()
     stream.synchronize()
@@ -537,7 +537,7 @@ def test_synchronous_modes(output_of, setup, environment, synchronous):
 
 
 def test_sync_debug_mode_makes_the_host_wait(ones, gate):
-    """In this mode, ``wait_event`` makes the host wait for the event, and not the stream."""
+    """In sync debug mode, ``wait_event`` makes the host wait for the event instead of the stream."""
     first, second = hpu.Stream(), hpu.Stream()
     with hpu.stream(first):
         C.enqueue_delay(0.01)

@@ -3,7 +3,7 @@
 `helpers.ranks` runs `train` on each rank. ``DEEPSPEED_CASES`` lists the cases to train, separated by blanks
 (``stage:model:dtype:form:steps``, such as ``3:mlp:fp32:overlap:200``). Each rank writes ``rank<number>.json``
 to the folder ``DEEPSPEED_OUTPUT``: for each case the exact losses of the rank's batches (`float.hex`), and
-the seconds.
+the duration in seconds.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def profiler() -> None:
 
 @program
 def custom_actions() -> None:
-    """Profile custom actions in both forms that the guide shows."""
+    """Profile custom actions in both ways that the guide shows."""
 
     class Profiled(BoringModel):
         def __init__(self, profiler: HPUProfiler) -> None:
@@ -332,7 +332,7 @@ def assert_loss_falls(step: Callable[[], torch.Tensor]) -> None:
 
 @program
 def hmp_mixed_precision() -> None:
-    """Train as the old guide does: hmp casts operators, except in the optimizer step."""
+    """Train as the old guide does: Habana Mixed Precision casts operators, except in the optimizer step."""
     x, y = torch.randn(64, 64, device="hpu"), torch.randn(64, 4, device="hpu")
     hmp.convert(opt_level="O1", bf16_file_path="", fp32_file_path="", isVerbose=False)
     model = nn.Linear(64, 4).to(torch.device("hpu"))

@@ -41,7 +41,7 @@ CASES = [
         else [(3, "mlp", "fp32")]
     )
 ]
-#: Cases of stages and training forms that the cases above do not contain.
+#: Cases with stages and training forms that ``CASES`` does not contain.
 OTHERS = [
     Case(stage, model, "fp32", form, STEPS)
     for stage, model, form in (
@@ -54,10 +54,10 @@ OTHERS = [
         (3, "mlp", "own-adam"),
     )
 ]
-#: Allowed relative difference between a loss and the loss with stage 1, whose order of additions differs.
+#: Allowed relative difference between a loss and the loss of stage 1. Stages add in different orders.
 DIFFERENCE = {"fp32": 1e-5, "bf16": 1e-2}
-#: Allowed relative difference with DeepSpeed's own Adam, which adds epsilon to the second moment before the
-#: bias correction.
+#: Allowed relative difference between losses of DeepSpeed's own Adam and of torch's Adam. DeepSpeed adds
+#: epsilon to the second moment before the bias correction.
 OWN_ADAM_DIFFERENCE = 1e-4
 #: Time limit for each case on a busy machine, in seconds.
 PATIENCE = 300
@@ -87,7 +87,7 @@ def keep_processors_busy() -> Iterator[None]:
 def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]:
     """Return a function that trains cases on all ranks, and returns the losses.
 
-    Its keyword arguments are environment variables.
+    The keyword arguments of the function are environment variables.
     """
 
     def train_and_read_losses(cases: list[Case], **environment: str) -> Losses:
@@ -116,9 +116,9 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
 
 @pytest.fixture(scope="module")
 def without_pipeline(losses_of: Callable[..., Losses]) -> Losses:
-    """Return the losses of all cases, and of stage 1, in synchronous runs.
+    """Return the losses of ``CASES``, and of all cases changed to stage 1, in synchronous runs.
 
-    In such a run each operator finishes before the host issues the next operator.
+    In a synchronous run, each operator finishes before the host issues the next operator.
     """
     cases = list(dict.fromkeys([*map(stage_1_case, [*CASES, *OTHERS]), *CASES]))
     return losses_of(cases, PT_HPU_EAGER_PIPELINE_ENABLE="0")
@@ -134,7 +134,7 @@ def test_losses_equal_synchronous_losses(
         for rank in range(RANKS):
             pairs = list(zip(losses[case][rank], without_pipeline[case][rank], strict=True))
             differing = [step for step, (actual_loss, correct) in enumerate(pairs) if actual_loss != correct]
-            assert not differing, f"{case}, rank {rank}: {len(differing)} steps, the first {differing[0]}"
+            assert not differing, f"{case}, rank {rank}: {len(differing)} steps differ, first: {differing[0]}"
             assert len(pairs) == STEPS
 
 
@@ -170,7 +170,7 @@ def test_inference_matches_the_model(tmp_path: Path) -> None:
 
 
 def assert_losses_are_near(losses: Losses, case: Case, references: Losses) -> None:
-    """Assert that a case has the losses of stage 1, up to rounding errors: it adds in another order."""
+    """Assert that the losses of a case equal the losses of stage 1, up to rounding errors."""
     allowed = OWN_ADAM_DIFFERENCE if case.form == "own-adam" else DIFFERENCE[case.dtype]
     for rank in range(RANKS):
         for step in range(STEPS):

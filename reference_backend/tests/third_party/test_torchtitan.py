@@ -1,4 +1,4 @@
-"""Test unmodified torchtitan: it trains its debug model on two ranks of hpu, in each of its parallel forms.
+"""Test unmodified torchtitan: it trains its debug model on two ranks of hpu, with each kind of parallelism.
 
 torchtitan looks up its device under CUDA names, so it runs with ``PT_HPU_GPU_MIGRATION=1``. Its wheel does
 not contain its tokenizer and texts. A tokenizer of bytes and texts of random words replace them. torchtitan
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_and_read_losses(folder: Path, output: str, *options: str, ranks: int = 2) -> dict[int, float]:
-    """Train, and return the loss of each step. Assert that all ranks report the same loss."""
+    """Train with torchtitan. Return the loss of each step. Assert that all ranks report the same loss."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command += ["-m", "torchtitan.train", *TRAINING, "--job.dump_folder", output, *options]
     environment = os.environ | {"PT_HPU_GPU_MIGRATION": "1", "PT_HPU_LAZY_MODE": "0", "OMP_NUM_THREADS": "1"}

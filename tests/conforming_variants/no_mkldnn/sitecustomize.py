@@ -1,8 +1,9 @@
 """Disable mkldnn, whose kernels round differently, in every Python process that has this folder on
 PYTHONPATH.
 
-Two processes must compute with the same kernels: the one that runs the suite, and the one that recomputes
-reference values. If the target file named this module, only the process that runs the suite would import it.
+Two processes must compute with the same kernels: the process that runs the suite, and the process that
+recomputes reference values. A target file could name this module too, but then only the first process would
+import it.
 """
 
 import torch

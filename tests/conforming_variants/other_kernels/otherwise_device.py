@@ -28,12 +28,12 @@ import habana_frameworks.torch  # noqa: F401  registers the device
 import torch
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
-_NAN = -0x3EDCBB  # as int32: a quiet NaN with the sign bit set and a payload
+_NAN = -0x3EDCBB  # the bits of a float32 NaN, quiet, with sign and payload
 
 
 def _replaces_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that registers a kernel of the device. The kernel receives the replaced kernel as
-    its first argument.
+    """Return a decorator that replaces the device's kernel ``name`` by a function. The function receives the
+    replaced kernel as its first argument.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ def _reduced_dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]
 
 
 def _is_unsupported_by_flip(x: torch.Tensor) -> bool:
-    """Return whether the CPU's flip does not support the dtype."""
+    """Return whether ``Tensor.flip`` on the CPU does not support the tensor's dtype."""
     unsigned = (torch.uint16, torch.uint32, torch.uint64)
     return x.dtype in unsigned or (x.is_floating_point() and x.itemsize == 1)
 
@@ -155,7 +155,9 @@ def _layer_norm_backward(before: Any, grad: torch.Tensor, x: torch.Tensor, *args
 
 
 def _has_sortable_keys(x: torch.Tensor, dim: int) -> bool:
-    """Return whether the dimension exists and is not empty, and the CPU's flip supports the dtype."""
+    """Return whether dimension ``dim`` exists and is not empty, and ``Tensor.flip`` on the CPU supports the
+    dtype.
+    """
     return -x.dim() <= dim < x.dim() and x.shape[dim] > 0 and not _is_unsupported_by_flip(x)
 
 

@@ -1,5 +1,5 @@
 """Run behaviours with an injected fault on the device side. The CPU side of a behaviour runs once per dtype
-and seed, and all tests of a process share its observations.
+and seed, and all tests of a process share the observations of this CPU side.
 
 Outside the nightly run, behaviours that iterate over torch's operator database use a quarter of the
 operators. This suffices, because the detection of a fault does not depend on the operator.
@@ -32,8 +32,8 @@ from tests.support.nightly import NIGHTLY
 TARGET = target_file.load("cpu").target("eager")
 SEED = 7
 
-#: (name, dtype, seed) of a behaviour -> the CPU side's observations and doubtful errors. The observed values
-#: are copies, so no later call changes them.
+#: (name, dtype, seed) of a behaviour -> observations and ``Lab.doubtful_errors`` of its CPU side. The
+#: observed values are copies, so no later call changes them.
 _cpu_observations: dict[tuple[str, str, int], tuple[list[Observation], dict[str, Deviation]]] = {}
 
 
@@ -59,7 +59,7 @@ def _first_calls_of_each_fourth_operator(
 
 @contextlib.contextmanager
 def _with_a_quarter_of_the_operators() -> Iterator[None]:
-    """Reduce each part of the operator database to a quarter, except in the nightly run."""
+    """Let behaviours use only a quarter of each part of the operator database, except in the nightly run."""
     with contextlib.ExitStack() as stack:
         for module in () if NIGHTLY else _modules_over_operator_database():
             stack.enter_context(
@@ -75,8 +75,8 @@ def dtypes_of_behaviour(name: str) -> list[str]:
 
 
 def check_behaviour(name: str, dtype: str | None = None) -> Result:
-    """Return the result of a behaviour with the current fault on its device side. The default dtype is the
-    behaviour's first.
+    """Return the result of a behaviour with the current fault on its device side. If ``dtype`` is None, use
+    the first dtype in which the behaviour is checked.
     """
     entry = behaviour.BEHAVIOURS[name]
     dtype = dtype or dtypes_of_behaviour(name)[0]

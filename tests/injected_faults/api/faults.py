@@ -13,14 +13,16 @@ from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: By behaviour: the behaviour's own fault. Only behaviours that no general kind of fault affects have one. A
-#: fault is a context manager that breaks a function on the device side. The modules ``faults_*.py`` of this
-#: folder add the entries.
+#: Name of a behaviour -> its own fault, a context manager that breaks a function on the device side. A
+#: behaviour needs its own fault only if no general kind of fault affects it. The modules ``faults_*.py`` of
+#: this folder add the entries.
 NAMED: dict[str, Callable[[Lab], contextlib.AbstractContextManager[Any]]] = {}
 
 
 def with_wrong_first_element(value: Any) -> Any:
-    """Change the first element of a tensor in place and return the tensor, or return a changed number."""
+    """Change the first element of a tensor in place and return the tensor. Return a number changed, and any
+    other value unchanged.
+    """
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):
@@ -42,12 +44,12 @@ def with_wrong_first_element(value: Any) -> Any:
 
 
 def writes_an_argument(function: Any) -> bool:
-    """Return whether an operator changes an argument."""
+    """Return whether the schema of an operator marks an argument as written."""
     return any(a.alias_info is not None and a.alias_info.is_write for a in function._schema.arguments)
 
 
 def returns_a_view(function: Any) -> bool:
-    """Return whether the result of an operator is a view of an argument that the operator does not change."""
+    """Return whether the schema of an operator marks its result as a view, and no argument as written."""
     return not writes_an_argument(function) and any(
         a.alias_info is not None for a in function._schema.arguments
     )

@@ -90,7 +90,7 @@ class _AnyDevice(_accelerator_or_model.ModelRuntime):
 
 
 class _FirstStateOnly(_accelerator_or_model.ModelRuntime):
-    """Random functions that return the state of the first query again and again."""
+    """Random functions whose ``get_rng_state`` returns the same state at every call."""
 
     def random_functions(self) -> Any:
         module = super().random_functions()

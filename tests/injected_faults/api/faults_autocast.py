@@ -33,7 +33,9 @@ def no_casts(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def old_weights(lab: Lab) -> Iterator[None]:
-    """Reuse the arguments of the first call in each later call, like a cast cache that is never cleared."""
+    """Run repeated calls with the argument values of the first call, like a cast cache that is
+    never cleared.
+    """
     right = declared._call_under_autocast
     old_copies: dict[int, Any] = {}
 

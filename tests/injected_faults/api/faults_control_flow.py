@@ -17,9 +17,7 @@ from tests.injected_faults.api.faults import NAMED
 
 
 def with_wrong_value(value: Any) -> Any:
-    """Return a tensor with a changed value and gradient. A value that is not a tensor is
-    returned unchanged.
-    """
+    """Return a tensor with a changed value and a changed gradient. Return any other value unchanged."""
     if isinstance(value, torch.Tensor) and (value.is_floating_point() or not value.dtype.is_signed):
         return value * 2 + 1
     return value

@@ -1,4 +1,6 @@
-"""Faults for behaviours of fake tensors, which compute no values that the general faults could change."""
+"""Faults for behaviours of fake tensors. The general faults change values, and fake tensors
+have no values.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Devices and graphs with one fault each, for the properties of random programs. Faulty compile backends are
 in ``broken_compile_backends``.
 
-Each device is a tensor class on the CPU. The check's inputs on the device have this class. The CPU side of
-the check never uses it.
+Each device is a subclass of torch.Tensor on the CPU. On the device side of a check, the inputs have this
+class. On the CPU side they are plain tensors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support import fake_graph
 class Sound(torch.Tensor):
     """A tensor of a correct device. Subclasses add one fault each."""
 
-    #: Number of step markers since the program began.
+    #: Number of calls of ``mark_step`` since the program began.
     marks: ClassVar[int] = 0
 
     @classmethod
@@ -70,7 +70,7 @@ class WritesAtOffsetZero(Sound):
 
 
 class ForgetsAliases(Sound):
-    """A device on which views lose their base when a step has ended."""
+    """A device on which views lose their base after the first ``mark_step``."""
 
     @classmethod
     def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -78,7 +78,7 @@ class ForgetsAliases(Sound):
 
 
 def mark_step() -> None:
-    """Count the end of a step. In lazy mode the target calls this hook."""
+    """Count the end of a step. This is the target's hook ``mark_step``, which checks call in lazy mode."""
     Sound.marks += 1
 
 

@@ -36,11 +36,12 @@ for module in sorted(Path(__file__).parent.glob("faults_*.py")):
 NAMES = [entry.name for entry in properties("api") if entry.name in behaviour.BEHAVIOURS]
 
 
-#: Behaviours that trace functions, which takes seconds. Only the nightly run tests them without a fault.
+#: Behaviours that trace functions, which takes seconds. Only the nightly run tests these behaviours without a
+#: fault.
 TRACED = {name for name in NAMES if behaviour.BEHAVIOURS[name].area in ("aot", "control-flow")}
-#: ``WITHOUT_FAULT``: the behaviours that are tested without a fault, outside the nightly run every fourth.
-#: ``WITH_OWN_FAULT``: the behaviours that are tested with their own fault, outside the nightly run every
-#: third.
+#: WITHOUT_FAULT: the behaviours that are tested without a fault. WITH_OWN_FAULT: the behaviours that are
+#: tested with their own fault. Outside the nightly run, the first list has every fourth behaviour and the
+#: second every third.
 WITHOUT_FAULT = every_nth(4, [name for name in NAMES if NIGHTLY or name not in TRACED])
 WITH_OWN_FAULT = every_nth(3, sorted(faults.NAMED))
 
@@ -78,13 +79,13 @@ def test_fails_with_the_fault(name: str, kind: str) -> None:
     assert result.verdict is Verdict.FAIL, f"{name} does not detect a device whose {kind} is wrong"
 
 
-#: Behaviours whose only expected error is torch's own report that something, such as a derivative, is not
-#: implemented. They cannot distinguish this error from a missing kernel, so they are not in MISSED.
+#: Behaviours whose only expected error says that torch has not implemented something, such as a derivative.
+#: These behaviours cannot distinguish this error from a missing kernel, so MISSED omits them.
 _REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
 
 
-#: Behaviours that expect an error. Outside the nightly run every fourth is tested, because all of them use
-#: the same function to distinguish a missing kernel from the expected error.
+#: Behaviours that expect an error. Outside the nightly run, every fourth is tested. This suffices, because
+#: all of them use one function to distinguish a missing kernel from the expected error.
 MISSED = every_nth(
     4,
     [
@@ -126,9 +127,9 @@ def test_expect_compares_a_number_with_the_expected_number(value: float, holds: 
     assert (not lab.deviations) == holds
 
 
-#: Areas that are not tested on the device that rounds differently. Torch rejects control flow operators under
-#: a dispatch mode, and that device is a dispatch mode. Ahead-of-time tracing under a dispatch mode takes ten
-#: seconds, and its operators are tested in other behaviours, so only the nightly run includes it.
+#: Areas that are not tested on the device that rounds differently. That device is a dispatch mode, under
+#: which torch rejects control flow operators. Ahead-of-time tracing (``aot``) takes ten seconds under a
+#: dispatch mode, and other behaviours test the same operators. So only the nightly run includes ``aot``.
 LEFT_OUT = {"control-flow"} if NIGHTLY else {"control-flow", "aot"}
 ROUNDED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area not in LEFT_OUT]
 

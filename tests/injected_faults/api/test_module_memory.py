@@ -1,4 +1,4 @@
-"""Device modules with wrong memory functions: the checks of the behaviours of device modules detect them."""
+"""The behaviours of device modules detect device modules with wrong memory functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_sums_that_are_not_reset_are_detected() -> None:
     assert not behaviours._resets_sums_if_supported(
         _module(reset_accumulated_memory_stats=lambda: None), counts
     )
-    assert behaviours._resets_sums_if_supported(_module(), counts)  # passes: the module lacks the function
+    assert behaviours._resets_sums_if_supported(_module(), counts)  # a module without the function passes
 
     def reset() -> None:
         counts.sum = 0

@@ -1,4 +1,6 @@
-"""Every property of random programs fails on a device that breaks it, and passes on a correct device."""
+"""Every property of random programs fails on a device that violates the property, and passes on a correct
+device.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ def check_property(
     return recorder.result()
 
 
-@pytest.mark.nightly("the mutation sample injects faults into programs as well", every=2)
+@pytest.mark.nightly("the regression sample of mutants also breaks random programs", every=2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("name", "mode", "fault"),
@@ -193,8 +195,8 @@ def test_a_compiled_program_that_loses_its_result_is_detected(monkeypatch: pytes
 
 
 def test_each_program_that_writes_state_shows_the_fault_of_torch() -> None:
-    """Each program that writes state reveals a fault of torch 2.13. In this release the partitioner lets
-    backward graphs read memory that forward graphs have overwritten.
+    """Each program that writes state reveals a bug of torch 2.13: the partitioner lets backward graphs read
+    memory that forward graphs have overwritten.
     """
     target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend="aot_eager")
     entry, subject = find_property("api", "compiled-state"), find_subject("api", "programs")

@@ -1,5 +1,5 @@
-"""A fault of a collective makes the properties of this collective fail, and also the multi-rank properties
-that call the collective.
+"""If a collective is faulty, the properties of this collective fail, and also the multi-rank properties that
+call the collective.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import pytest
 from tests.support.faulty_rank_pools import assert_fault_is_detected
 from tests.support.nightly import every_nth
 
-#: Fault -> cases of the suite that must fail with it. Faults that start with ``hpu:`` run on the reference
-#: device, and the others on the CPU.
+#: Name of a fault -> cases of the suite that must fail with the fault. Faults whose names start with ``hpu:``
+#: run on the reference device. All other faults run on the CPU.
 FAULTS: dict[str, list[str]] = {
     "wrong_values": [
         *(

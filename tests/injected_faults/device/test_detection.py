@@ -1,4 +1,6 @@
-"""Every property of a device API fails on a device that breaks it, and passes on a correct device."""
+"""Every property of a device API fails on a device that violates the property, and passes on a correct
+device.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ Api = type[fake_device.Api]
 GOOD, GRAPH = fake_profile.Api, fake_device.StreamGraph
 
 
-#: (property, subject, kind of failure, device API, graph class)
+#: Faults of a device API or of a device graph: (property that must fail, subject, expected kind of failure,
+#: device API, graph class).
 FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
     ("stream_order", "Stream", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
     ("event_order", "Event", Kind.VALUE, fake_device.DeafToEvents, GRAPH),
@@ -107,7 +110,9 @@ def test_passes_without_the_fault(device: Callable[..., Result], case: tuple[str
 
 
 def _function_recompiled_for_each_call() -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that Dynamo recompiles for each call, because a number that it reads changes."""
+    """Return a function that Dynamo recompiles at each call, because the function reads a number that
+    changes.
+    """
     state = {"calls": 0}
 
     def call(x: torch.Tensor) -> torch.Tensor:
@@ -131,7 +136,7 @@ def test_every_property_has_a_fault() -> None:
     faulted_properties = {fault[0] for fault in FAULTS} | {
         "recompilations",
         "huge_tensors",
-    }  # test_recompilations and test_huge_tensors.py inject faults for these two
+    }  # test_recompilations and test_huge_tensors.py inject their faults
     assert {entry.name for entry in properties("device")} == faulted_properties
 
 

@@ -17,7 +17,7 @@ from tests.support.module_and_optimizer_faults import InjectedFault
 
 @contextlib.contextmanager
 def changed_outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Apply ``change`` to the output of every module if the output is a tensor."""
+    """Apply ``change`` to the output of every module that returns a tensor."""
 
     def hook(module: Any, arguments: Any, output: Any) -> Any:
         return change(output) if isinstance(output, torch.Tensor) else output

@@ -15,8 +15,8 @@ from tests.injected_faults.collective import test_detection as collectives
 from tests.support.faulty_rank_pools import assert_fault_is_detected, target_with_faulty_ranks
 from tests.support.nightly import every_nth
 
-#: Fault -> cases of the suite that must fail with it. Faults that start with ``hpu:`` run on the reference
-#: device, and the others on the CPU.
+#: Name of a fault -> cases of the suite that must fail with the fault. Faults whose names start with ``hpu:``
+#: run on the reference device. All other faults run on the CPU.
 FAULTS: dict[str, list[str]] = {
     "wrong_facts": ["group-facts/groups"],
     "no_default_backend": ["backend-of-device/groups"],

@@ -26,8 +26,8 @@ Break = Callable[[Any], None]
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """An injected fault. ``breaks`` changes a private copy of the operator's OpInfo entry. The check of the
-    copy must fail with ``kind``.
+    """An injected fault of an operator. ``breaks`` changes a private copy of the operator's OpInfo entry. The
+    check of this copy must fail with ``kind``.
     """
 
     property: str
@@ -58,7 +58,7 @@ def register_fault(
 
 
 def broken_subject(fault: Fault) -> Subject:
-    """Return the operator's subject with the broken OpInfo entry."""
+    """Return the subject of the fault's operator, with the broken OpInfo entry."""
     whole = torch_databases.find("operator", fault.operator)
     info = copy.copy(whole.info)
     fault.breaks(info)
@@ -395,7 +395,7 @@ def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
 
 
 class _Copied(torch.autograd.Function):
-    """An identity that copies its gradient and its tangent into plain tensors, so that
+    """An identity function that copies its gradient and its tangent into plain tensors, so that tensor
     subclasses are lost.
     """
 
@@ -476,7 +476,7 @@ def argument_overwritten_by_the_backward(info: Any) -> None:
 
 
 def _change_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Replace the operator by one that applies ``change`` to the gradient of its result."""
+    """Replace the operator by a function that applies ``change`` to the gradient of its result."""
 
     def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:

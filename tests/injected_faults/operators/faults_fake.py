@@ -1,6 +1,6 @@
-"""Faults that change the results of real kernels and not of fake tensors.
+"""Faults that change the results of real kernels and do not affect fake tensors.
 
-Fake tensors predict the correct result, so the real result differs from the prediction.
+Fake tensors predict the correct result, so the result of the faulty kernel differs from the prediction.
 """
 
 from __future__ import annotations

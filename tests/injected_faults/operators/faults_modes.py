@@ -13,7 +13,9 @@ from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
 def leave_operator_correct(info: Any) -> None:
-    """Leave the operator correct, because the target has the fault."""
+    """Do nothing, because the fault is in the target's compile backend or graph class and not in the
+    operator.
+    """
 
 
 def register_backend_fault(property: str, operator: str, dtype: str, kind: Kind, backend: str) -> None:

@@ -264,7 +264,7 @@ def test_host_memory_holding_fills_new_memory() -> None:
 
 
 def _first_byte_of_mapped_block() -> int:
-    """Return a byte of a block that is so large that glibc always maps new memory for it.
+    """Return a byte of a new block that is so large that glibc always maps new memory for the block.
 
     The byte is 0 unless glibc fills new memory. A smaller block could reuse freed memory at the end of the
     heap.

@@ -1,11 +1,12 @@
-"""Gradients of inputs constructed with device="ocl" cannot be computed on pytorch_ocl. By the page
-tensor_attributes.html, "ocl" is the current device, which is "ocl:0". The page
+"""On pytorch_ocl, torch.autograd.grad fails for inputs constructed with device="ocl". PyTorch's page
+tensor_attributes.html says that "ocl" is the current device, which is "ocl:0". The page
 generated/torch.autograd.grad.html describes the call.
 
-The forward pass leaves "ocl" without an index in the graph, and a cotangent moved with .to(out.device) is on
-"ocl:0". torch takes the two for different devices. It then asks for an event, which the backend does not
-support, or refuses the gradient. On "ocl:0" the same backward passes need no event and are right. Functions,
-methods and in-place methods fail alike.
+The forward pass records the device "ocl" without an index in the graph. The gradient of the output, moved
+with .to(out.device), is on "ocl:0". torch treats "ocl" and "ocl:0" as different devices. Autograd then
+requests an event, which the backend does not support, or rejects the gradient. With inputs on "ocl:0", the
+same backward passes need no event and return correct gradients. Functions, methods and in-place methods fail
+alike.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -13,7 +14,7 @@ import torch
 
 
 def gradients(place, form, *host, moved=False):
-    """Return the gradients of a form, for inputs constructed on a device or moved to it."""
+    """Return the gradients of a call form, for inputs constructed on a device or moved to the device."""
     if moved:
         inputs = [t.to(place) for t in host]
     else:

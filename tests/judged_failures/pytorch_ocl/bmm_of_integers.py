@@ -1,5 +1,5 @@
-"""bmm on pytorch_ocl does not support int64, in any layout or with out=. The suite's check demanded the same
-values for every layout of the same input, and all layouts are refused with the same error. The page
+"""On pytorch_ocl, bmm does not support int64, in any layout or with out=. The suite's check requires equal
+values for every layout of one input. The backend refuses every layout with the same error. PyTorch's page
 generated/torch.bmm.html does not promise integers, and torch's CUDA backend refuses products of integers, too
 (issue 44428 of PyTorch). The backend differs from the CPU only in the dtypes that it supports.
 """
@@ -9,7 +9,7 @@ import torch
 
 
 def layouts(host):
-    """Yield the name of each layout with a function that makes the tensor on a device."""
+    """Yield (name of a layout, function that creates a copy of ``host`` in this layout on a given device)."""
     yield "contiguous", lambda d: host.to(d)
     yield "transposed", lambda d: host.transpose(1, 2).contiguous().to(d).transpose(1, 2)
     yield "gaps", lambda d: torch.stack([host, host], 3).to(d)[..., 0]
@@ -35,8 +35,8 @@ for place in ("ocl", "ocl:0"):
             text = str(problem)[:28]
         outcomes[place, dtype]["out="] = text
         print(place, dtype, outcomes[place, dtype])
-# one answer for all layouts means that the layouts do not contradict each other
-# (out= of float32 on "ocl" is not part of this question)
+# If the outcome is equal for all layouts, the layouts do not contradict each other. The comparison omits
+# calls with out=.
 same = all(len({text for name, text in found.items() if name != "out="}) == 1 for found in outcomes.values())
 refused = all(
     text.startswith("Failed dt")

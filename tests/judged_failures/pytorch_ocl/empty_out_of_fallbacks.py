@@ -1,9 +1,10 @@
-"""Operators of pytorch_ocl that fall back to the CPU leave an out= without elements empty, without an error.
-The page notes/out.html says that an out= without elements is resized. The page
+"""On pytorch_ocl, operators that fall back to the CPU leave an out= without elements empty and raise no
+error. PyTorch's page notes/out.html says that an out= without elements is resized. The page
 generated/torch.index_select.html says that an out= of another shape gets the correct shape.
 
-The backend contradicts itself: the functions return the full results. This alone decides for
-upsample_nearest1d_backward, which has no page. The cause is _copy_from_and_resize, which does not resize.
+The backend contradicts itself: without out=, the same functions return the full results. For
+upsample_nearest1d_backward, which no page describes, only this contradiction counts. The cause is the
+backend's _copy_from_and_resize, which does not resize.
 """
 
 import warnings
@@ -59,7 +60,7 @@ for place in ("ocl", "ocl:0"):
         bad &= list(out.shape) == [0] != list(result.shape)
 print(
     "VERDICT:",
-    "true the empty out= stays at [0] without an error while the function has a result; also with ocl:0"
+    "true out= keeps the shape [0] without an error, while the function returns a result; on ocl and ocl:0"
     if bad
     else "false it is resized",
 )

@@ -1,7 +1,7 @@
-"""ceil, min of two tensors and amax on pytorch_ocl do not resize an out= without elements. The page
+"""On pytorch_ocl, ceil, min of two tensors and amax do not resize an out= without elements. PyTorch's page
 notes/out.html says that an out= without elements is resized. Most of the calls raise an error about the
-shape, and min of scalars does not change the shape [0] of out=. The backend contradicts itself: the same
-calls work without out=, and with an out= of the right shape.
+shape, and min of scalars keeps the shape [0] of out=. The backend contradicts itself: the same calls work
+without out=, and with an out= of the right shape.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -35,5 +35,5 @@ for place in ("ocl", "ocl:0"):
         bad &= text != f"left at {list(function.shape)}"
 print(
     "VERDICT:",
-    "true an out= tensor without elements is not resized; also with ocl:0" if bad else "false it is resized",
+    "true an out= without elements is not resized, on ocl and on ocl:0" if bad else "false it is resized",
 )

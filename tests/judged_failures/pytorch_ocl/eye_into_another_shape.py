@@ -1,7 +1,7 @@
-"""eye(4, out=t) on pytorch_ocl neither refuses nor resizes a t of another shape. The page notes/out.html
-allows an error or a resize in this case. The page generated/torch.eye.html says that eye returns a tensor
-of two dimensions, but the result keeps the shape of t. Dense and channels-last tensors give the same, so
-the layout is not the cause.
+"""On pytorch_ocl, eye(4, out=t) neither rejects nor resizes a tensor t of another shape. PyTorch's page
+notes/out.html allows an error or a resize in this case. The page generated/torch.eye.html says that eye
+returns a tensor of two dimensions, but the result keeps the shape of t. A dense t and a channels-last t give
+the same result, so the layout is not the cause.
 """
 
 import warnings
@@ -35,7 +35,7 @@ for place in ("ocl", "ocl:0"):
     )
 print(
     "VERDICT:",
-    "true the out= tensor of another shape is neither refused nor resized, in any layout; also with ocl:0"
+    "true an out= of another shape is neither refused nor resized, in any layout, on ocl and on ocl:0"
     if bad
     else "false resized or refused",
 )

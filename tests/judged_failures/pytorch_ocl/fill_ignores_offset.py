@@ -1,10 +1,11 @@
-"""fill_ on a view with a storage offset writes to the start of the base tensor on pytorch_ocl. The page
-tensor_view.html says that an edit of the view is reflected in the base. By the pages
-generated/torch.select.html and generated/torch.Tensor.fill_.html, select returns a view and fill_ fills the
-tensor on which it is called. The backend contradicts itself: copy_ to the same view is right.
+"""On pytorch_ocl, fill_ on a view with a storage offset writes to the start of the base tensor. PyTorch's
+page tensor_view.html says that an edit of the view is reflected in the base. The pages
+generated/torch.select.html and generated/torch.Tensor.fill_.html say that select returns a view and that
+fill_ fills the tensor on which it is called. The backend contradicts itself: copy_ to the same view is right.
 
-The page generated/torch.Tensor.expand.html warns of in-place writes to an expanded tensor. That does not
-excuse it: the one element that is written does not overlap itself, and the same happens without expand.
+The page generated/torch.Tensor.expand.html warns of in-place writes to an expanded tensor. The warning does
+not excuse the failure: the one written element does not overlap itself, and the failure also occurs without
+expand.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -33,7 +34,7 @@ for place in ("ocl", "ocl:0"):
         wrong &= copied == [[2, 3], [1, 1], [6, 7]]
 print(
     "VERDICT:",
-    "true fill_ writes outside of the view, at the start of the memory; also with ocl:0"
+    "true fill_ writes outside of the view, at the start of the memory, on ocl and on ocl:0"
     if wrong
     else "false fill_ writes the view",
 )

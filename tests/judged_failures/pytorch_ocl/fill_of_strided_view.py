@@ -1,7 +1,7 @@
-"""fill_ on pytorch_ocl refuses every view that is not contiguous, with "dlprim::Tensor must be contiguous".
-The page tensor_view.html says that an edit of the view is reflected in the base, and lists these views. The
-page generated/torch.Tensor.fill_.html does not demand a contiguous tensor. The backend contradicts itself:
-copy_ to the same views is right, and fill_ of a contiguous view works.
+"""On pytorch_ocl, fill_ refuses every view that is not contiguous, with "dlprim::Tensor must be contiguous".
+PyTorch's page tensor_view.html says that an edit of a view is reflected in the base, and lists the operators
+that return such views. The page generated/torch.Tensor.fill_.html does not require a contiguous tensor. The
+backend contradicts itself: copy_ to the same views is right, and fill_ of a contiguous view works.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -36,7 +36,7 @@ print("fill_ of a contiguous view:", flat.fill_(1).cpu().sum().item(), "of 12")
 print(f"fill_ refused {refused} of {total} strided views; copy_ into the same views was right {copied} times")
 print(
     "VERDICT:",
-    "true fill_ refuses every view that is not contiguous; also with ocl:0"
+    "true fill_ refuses every view that is not contiguous, on ocl and on ocl:0"
     if refused == copied == total
     else "false not as described",
 )

@@ -1,11 +1,11 @@
-"""floor_divide of a number by a tensor on pytorch_ocl returns a tensor on the CPU. The page
-tensor_attributes.html says that torch moves no tensor to another device by itself. By the page
-generated/torch.floor_divide.html, the dividend may be a number, so that the only tensor of the call is on
+"""On pytorch_ocl, floor_divide of a number by a tensor returns a tensor on the CPU. PyTorch's page
+tensor_attributes.html says that torch never moves a tensor to another device automatically. The page
+generated/torch.floor_divide.html says that the dividend may be a number, so the only tensor of the call is on
 the device.
 
-The backend contradicts itself: floor_divide(tensor, number), floor_divide(tensor, tensor) and number +
-tensor stay on the device. The fallback to the CPU returns the result on the device of the first argument,
-the wrapped number.
+The backend contradicts itself: floor_divide(tensor, number), floor_divide(tensor, tensor) and number + tensor
+stay on the device. The fallback to the CPU returns the result on the device of the first argument. Here this
+argument is the number, which torch wraps in a CPU tensor.
 """
 
 import warnings
@@ -30,7 +30,7 @@ for place in ("ocl", "ocl:0"):
 true = all(list(found.values()) == ["cpu"] * 3 + ["ocl"] * 3 for found in devices.values())
 print(
     "VERDICT:",
-    "true the quotient of a number and an ocl tensor lands on the CPU; also with ocl:0"
+    "true the quotient of a number and a tensor on ocl or ocl:0 is on the CPU"
     if true
     else "false not as described",
 )

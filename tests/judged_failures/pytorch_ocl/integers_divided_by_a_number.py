@@ -1,6 +1,7 @@
-"""An integer tensor divided by a number raises an error on pytorch_ocl. The page generated/torch.div.html
-allows a number as the divisor and says that integers are promoted to the default floating dtype. The
-backend contradicts itself: division by a tensor of the same number raises no error.
+"""On pytorch_ocl, an integer tensor divided by a number raises an error. PyTorch's page
+generated/torch.div.html allows a number as the divisor and says that integers are promoted to the default
+floating dtype. The backend contradicts itself: division by a tensor that holds the same number raises no
+error.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -31,7 +32,7 @@ for place in ("ocl", "ocl:0"):
     print(place, "float32 / 2 is right:", (y / 2).cpu().tolist() == [0.5, 1.0])
 print(
     "VERDICT:",
-    f"true all {total} quotients of integers and a number raise; also with ocl:0"
+    f"true all {total} divisions of integers by a number raise an error, on ocl and on ocl:0"
     if raised == total
     else "false accepted",
 )

@@ -1,7 +1,7 @@
-"""True division of integer tensors truncates the quotients on pytorch_ocl. The page generated/torch.div.html
-says that div performs a true division by default and promotes integers to the default floating dtype. The
-page generated/torch.true_divide.html calls true_divide an alias of div. The result has the dtype float32,
-but the values of a division of integers.
+"""On pytorch_ocl, true division of integer tensors truncates the quotients. PyTorch's page
+generated/torch.div.html says that div performs a true division by default and promotes integers to the
+default floating dtype. The page generated/torch.true_divide.html calls true_divide an alias of div. The
+result has the dtype float32, but its values are those of an integer division.
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -29,5 +29,5 @@ for place in ("ocl", "ocl:0"):
         bad &= function.cpu().tolist() == [0, 0, 0, 1] and int((large - 0.4).abs().gt(1e-6).sum()) == 513
 print(
     "VERDICT:",
-    "true the quotients of integers are truncated; also with ocl:0" if bad else "false true division",
+    "true the quotients of integers are truncated, on ocl and on ocl:0" if bad else "false true division",
 )

@@ -1,4 +1,4 @@
-"""item() of a bool tensor returns an int on pytorch_ocl, while tolist() returns a bool. The page
+"""On pytorch_ocl, item() of a bool tensor returns an int, while tolist() returns a bool. PyTorch's page
 generated/torch.Tensor.tolist.html says that tolist() of a scalar returns the same number as item(). The
 backend reads the bool as an unsigned integer of 8 bits.
 """

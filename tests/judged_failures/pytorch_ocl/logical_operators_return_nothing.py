@@ -1,4 +1,4 @@
-"""logical_not and logical_or on pytorch_ocl return a tensor of the shape [0]. The pages
+"""On pytorch_ocl, logical_not and logical_or return a tensor of the shape [0]. PyTorch's pages
 generated/torch.logical_not.html and generated/torch.logical_or.html describe element-wise operators. The
 backend contradicts itself: logical_not with an out= of the right shape is right. Every dtype, every layout
 and every number of dimensions fails alike.
@@ -36,7 +36,7 @@ for place in ("ocl", "ocl:0"):
 print("out= of the right shape is right everywhere:", fitting)
 print(
     "VERDICT:",
-    "true the function returns shape [0], the form with a fitting out= is right; also with ocl:0"
+    "true the function returns shape [0], and with a fitting out= it is right, on ocl and on ocl:0"
     if bad and fitting
     else "false not as described",
 )

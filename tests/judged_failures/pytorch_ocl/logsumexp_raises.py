@@ -1,9 +1,9 @@
-"""logsumexp on pytorch_ocl raises an error about shapes for ordinary values. The page
+"""On pytorch_ocl, logsumexp raises an error about shapes for ordinary values. PyTorch's page
 generated/torch.logsumexp.html describes the call, with one or several dimensions and with keepdim. The
 backend contradicts itself: with an out= of the right shape it computes the right values.
 
-With one dimension, the cause is the sum of the backend. torch passes it an out= without elements, and it does
-not resize it, although the page notes/out.html demands that.
+With one dimension, the cause is the backend's sum. torch calls sum with an out= without elements, and sum
+does not resize this out=, although the page notes/out.html requires the resize.
 """
 
 import warnings
@@ -31,7 +31,7 @@ for place in ("ocl", "ocl:0"):
 print("with a fitting out= the values are right:", right)
 print(
     "VERDICT:",
-    "true the function raises for every dim and value, out= works; also with ocl:0"
+    "true the function raises for every dim and value, and out= works, on ocl and on ocl:0"
     if bad and right
     else "false not as described",
 )

@@ -1,7 +1,8 @@
-"""Tensors of more than eight dimensions can be neither copied nor filled on pytorch_ocl. The suite's checks
-demanded the same values for the first slice of a tensor of twelve dimensions, and failed before they called
-the operator. Dense tensors and slices are refused alike, and both are accepted with up to eight dimensions.
-No page says how many dimensions a backend must support; torch's MPS backend allows at most 16.
+"""On pytorch_ocl, tensors of more than eight dimensions can be neither copied nor filled. The suite's checks
+require equal results for a slice of one row and for a dense tensor, here of twelve dimensions. They failed
+before they called the operator. The backend refuses dense tensors and slices alike, and accepts both with up
+to eight dimensions. No page says how many dimensions a backend must support. torch's MPS backend allows at
+most 16.
 """
 
 import warnings
@@ -13,17 +14,19 @@ warnings.simplefilter("ignore")
 
 
 def dense(rank, place):
-    """Return the shape of a dense tensor after a copy to a device and back."""
+    """Copy a dense tensor of ``rank`` dimensions to a device and back, and return its shape."""
     return torch.ones((1,) * (rank - 1) + (3,)).to(place).cpu().shape
 
 
 def sliced(rank, place):
-    """Return the shape of a slice of one row, whose first stride does not follow from the shape."""
+    """Make a slice of one row, whose first stride does not follow from the shape, on a device. Return its
+    shape.
+    """
     return torch.ones((2,) + (1,) * (rank - 2) + (3,)).to(place)[:1].clone().cpu().shape
 
 
 def zeros(rank, place):
-    """Return the shape of zeros made on a device."""
+    """Make zeros of ``rank`` dimensions on a device, and return their shape."""
     return torch.zeros((1,) * rank, device=place).cpu().shape
 
 

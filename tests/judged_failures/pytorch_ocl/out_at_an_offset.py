@@ -1,10 +1,10 @@
-"""logsumexp into a row of a larger tensor, with out=rows[1], writes part of its result to row 0 on
-pytorch_ocl. By the page notes/out.html, an out= of the right shape receives the result. By the page
-tensor_view.html, a row is a view of the larger tensor. The backend contradicts itself: the result in an out=
-without a storage offset is right.
+"""On pytorch_ocl, logsumexp with out=rows[1], a row of a larger tensor, writes part of its result to row 0.
+PyTorch's page notes/out.html says that an out= of the right shape receives the result. The page
+tensor_view.html says that a row is a view of the larger tensor. The backend contradicts itself: the result is
+right if out= has no storage offset.
 
-A step of logsumexp is log_ of the result. The kernels of log and ceil ignore the storage offset of the tensor
-that they write. One call suffices.
+logsumexp calls log_ on its result. The backend's kernels of log and ceil ignore the storage offset of the
+tensor that they write. A single call shows the fault.
 """
 
 import warnings
@@ -37,7 +37,7 @@ for place in ("ocl", "ocl:0"):
     bad &= not torch.equal(rows[0].cpu(), torch.ones(2))
 print(
     "VERDICT:",
-    "true out= at a storage offset gets a wrong value and memory before it is overwritten; also with ocl:0"
+    "true out= at a storage offset gets wrong values, and the memory before this out= is overwritten"
     if bad
     else "false the row is right",
 )

@@ -1,9 +1,9 @@
-"""An out= tensor made on "ocl" is refused on pytorch_ocl, because the result of the function is on "ocl:0".
-By the page tensor_attributes.html, both names are the current device. By the page notes/out.html, an out= of
-the right shape is written and one without elements is resized.
+"""On pytorch_ocl, an out= tensor created on "ocl" is refused, because the result of the function is on
+"ocl:0". PyTorch's page tensor_attributes.html says that both names are the current device. The page
+notes/out.html says that an out= of the right shape is written and an out= without elements is resized.
 
-The backend contradicts itself: the functions accept the same inputs, and with "ocl:0" the forms with out=
-agree with them. The operators are not the cause: empty and the other factories return
+The backend contradicts itself: without out=, the functions accept the same inputs, and on "ocl:0" the calls
+with out= give the same results. The operators are not the cause: empty and the other factory functions return
 tensors whose device has no index.
 """
 
@@ -17,7 +17,9 @@ aten = torch.ops.aten
 
 
 def cases(place, made):
-    """Yield the name of each case, the result of the function and the call with out=."""
+    """Yield (name of a case, result of the function, call with out= on ``place``). ``made`` is a function
+    that copies a CPU tensor to the device.
+    """
 
     def empty(shape, dtype):
         return torch.empty(shape, dtype=dtype, device=place)
@@ -57,7 +59,7 @@ def cases(place, made):
 
 
 def constructed(place):
-    """Return a function that constructs a tensor on a device from a tensor of the CPU."""
+    """Return a function that copies a CPU tensor into a tensor constructed with ``device=place``."""
     return lambda host: torch.empty(host.shape, dtype=host.dtype, device=place).copy_(host)
 
 
@@ -83,7 +85,7 @@ expected = {"Expected out tensor to have device ocl:0, but got ocl instead"}
 bad = summary["constructed on ocl"] == expected and summary["moved by .to('ocl')"] == expected
 print(
     "VERDICT:",
-    "true out= on 'ocl' is refused for a result on 'ocl:0', which is the same device; gone with ocl:0"
+    "true out= on 'ocl' is refused for a result on 'ocl:0', the same device; out= on 'ocl:0' works"
     if bad and summary["constructed on ocl:0"] == {"agrees"}
     else "false not as described",
 )

@@ -1,11 +1,11 @@
-"""min with a dimension and max_pool1d stop with an INTERNAL ASSERT on pytorch_ocl if their input was
-constructed with device="ocl". The page tensor_attributes.html says that a tensor constructed on a device
-without an ordinal is equivalent to one on the current device, which is "ocl:0". The calls are described on
-the pages generated/torch.min.html and generated/torch.nn.functional.max_pool1d.html.
+"""On pytorch_ocl, min with a dimension and max_pool1d raise an INTERNAL ASSERT if their input was constructed
+with device="ocl". PyTorch's page tensor_attributes.html says that a tensor constructed on a device without an
+ordinal is equivalent to a tensor on the current device, which is "ocl:0". The pages generated/torch.min.html
+and generated/torch.nn.functional.max_pool1d.html describe the calls.
 
 The backend contradicts itself: the same values give the right results on "ocl:0" or moved with .to("ocl"). On
-"ocl", every dtype and layout fails alike. The cause is that empty, empty_strided and zeros leave the device
-of the tensor without an index.
+"ocl", every dtype and layout fails alike. The cause is that empty, empty_strided and zeros return tensors
+whose device has no index.
 """
 
 import functools
@@ -27,13 +27,13 @@ HOST = torch.tensor([[3, 1, 2], [5, 0, 4]])
 
 
 def constructed(place, host):
-    """Construct a tensor on a device, with the values of a tensor of the CPU."""
+    """Copy a CPU tensor into a tensor constructed with ``device=place``, and return the copy."""
     made = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=place)
     return made.copy_(host)
 
 
 def outcome(call, expected):
-    """Return whether a call is right, or its error."""
+    """Return the text "right" or "wrong", or the error of the call."""
     try:
         got = call()
     except RuntimeError as problem:
@@ -70,7 +70,7 @@ true = results["constructed on ocl"] == {"INTERNAL ASSERT"} and all(
 print(
     "VERDICT:",
     "true tensors constructed on 'ocl' stop these operators with an internal assert, in every dtype "
-    "and layout; gone with ocl:0 and with .to('ocl')"
+    "and layout; with 'ocl:0' and with .to('ocl') they work"
     if true
     else "false not as described",
 )

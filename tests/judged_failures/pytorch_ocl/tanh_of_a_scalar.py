@@ -1,6 +1,6 @@
-"""tanh of a tensor without dimensions has the shape [1] on pytorch_ocl, for dense and strided inputs. The
-page generated/torch.nn.Tanh.html says that the output has the same shape as the input. The backend
-contradicts itself: an out= of tanh keeps the shape [].
+"""On pytorch_ocl, tanh of a tensor without dimensions has the shape [1], for dense and strided inputs.
+PyTorch's page generated/torch.nn.Tanh.html says that the output has the same shape as the input. The backend
+contradicts itself: with an out= of the shape [], the result has the shape [].
 """
 
 import pytorch_ocl  # noqa: F401  (registers the device)
@@ -17,7 +17,7 @@ for place in ("ocl", "ocl:0"):
     print(place, "dense, strided, constructed:", shapes[place], " out=:", list(into.shape))
 print(
     "VERDICT:",
-    "true Tanh of shape [] returns shape [1], for dense and strided inputs; also with ocl:0"
+    "true Tanh of shape [] returns shape [1], for dense and strided inputs, on ocl and on ocl:0"
     if all(s == [[1], [1], [1]] for s in shapes.values())
     else "false not as described",
 )

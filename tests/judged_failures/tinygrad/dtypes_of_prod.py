@@ -1,5 +1,5 @@
-"""torch.prod of integers and bools has two dtypes on tinygrad, without dim and with dim. Both are the product
-of all elements of a vector; generated/torch.prod.html does not name the dtype.
+"""On tinygrad, torch.prod of integers and bools returns different dtypes without dim and with dim. For a
+vector both calls compute the same product. PyTorch's page generated/torch.prod.html does not name the dtype.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)

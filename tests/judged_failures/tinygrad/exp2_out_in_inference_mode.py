@@ -1,5 +1,6 @@
-"""torch.ops.aten.exp2.out returns another tensor than out= on tinygrad, but only in inference mode. By the
-page library.html, its tag out is for operators that return the tensors to which they write.
+"""On tinygrad, torch.ops.aten.exp2.out returns a tensor that is not its out= argument, but only in inference
+mode. The operator has the tag ``out``. PyTorch's page library.html says that operators with this tag return
+the tensors to which they write.
 """
 
 import contextlib

@@ -1,5 +1,6 @@
-"""floor_divide on tinygrad refuses sizes that do not broadcast, as notes/broadcasting.html requires. Only the
-class of its error differs from that of the CPU, and no page names the class for floor_divide.
+"""On tinygrad, floor_divide rejects sizes that do not broadcast, as PyTorch's page notes/broadcasting.html
+requires. Only the class of the exception differs from the CPU's, and no page names this class for
+floor_divide.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)
@@ -7,7 +8,7 @@ import torch
 
 
 def outcome(call, x, y, device):
-    """Return the error of a call, or that the device accepts it, as text."""
+    """Return the error of ``call(x, y)`` on a device as text, or ``ACCEPTED``."""
     try:
         call(x.to(device), y.to(device))
     except Exception as error:

@@ -1,5 +1,5 @@
-"""floor_divide is right on tinygrad, but refuses out=. The signature on generated/torch.floor_divide.html has
-out=.
+"""On tinygrad, floor_divide returns correct results, but rejects out=. The signature on PyTorch's page
+generated/torch.floor_divide.html has out=.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)

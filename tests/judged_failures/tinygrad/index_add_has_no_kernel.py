@@ -1,5 +1,5 @@
-"""index_add does not work on tinygrad in any form, dtype or alpha. The page
-generated/torch.Tensor.index_add_.html describes it without a limit on the device.
+"""On tinygrad, index_add does not work as a function, as a method or in place, for any dtype or alpha.
+PyTorch's page generated/torch.Tensor.index_add_.html describes the call and limits it to no device.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)
@@ -9,7 +9,7 @@ refused = []
 
 
 def attempt(name, call, expected):
-    """Make a call and note whether it is refused or wrong."""
+    """Make a call, and append to ``refused`` whether it is refused or returns wrong values."""
     try:
         value = call().cpu()
         print(name, "->", value.tolist(), "expected", expected.tolist())
@@ -20,7 +20,7 @@ def attempt(name, call, expected):
 
 
 def attempt_all_forms(dtype, size, alpha):
-    """Call the function, the method and the in-place method, and the function without alpha."""
+    """Call index_add as a function, as a method, in place, and as a function without alpha."""
     x, source, index = torch.ones(size).to(dtype), torch.ones(size).to(dtype), torch.arange(size)
     expected = torch.index_add(x, 0, index, source, alpha=alpha)
     plain = torch.index_add(x, 0, index, source)

@@ -1,5 +1,5 @@
-"""sinh on tinygrad accepts an out= of int64 and drops the fraction. The pages notes/out.html and
-tensor_attributes.html forbid an integer out= for a floating result.
+"""On tinygrad, sinh accepts an out= of int64 and drops the fraction. PyTorch's pages notes/out.html and
+tensor_attributes.html forbid an integer out= for a floating-point result.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)

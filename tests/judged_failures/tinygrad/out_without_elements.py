@@ -1,5 +1,6 @@
-"""prod and index_select on tinygrad refuse an out= without elements, which notes/out.html allows. The page
-accelerator/operators.html lists resize_ among the operators that a backend needs, and tinygrad has none.
+"""On tinygrad, prod and index_select reject an out= without elements, which PyTorch's page notes/out.html
+allows. The page accelerator/operators.html lists resize_ among the operators that a backend needs. tinygrad
+has no resize_.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)
@@ -7,7 +8,9 @@ import torch
 
 
 def attempt(name, call, dtype, shape):
-    """Make a call with an out= of the right shape and with an empty one. Return whether the latter fails."""
+    """Make a call with an out= of the right shape, and with an out= without elements. Return whether the
+    second call fails.
+    """
     full = torch.empty(shape, dtype=dtype, device="tiny")
     print(name, dtype, "out= of the right shape:", call("tiny", full).cpu().tolist())
     print("   out= of zero elements on the CPU:", call("cpu", torch.empty(0, dtype=dtype)).tolist())
@@ -21,7 +24,7 @@ def attempt(name, call, dtype, shape):
 
 
 def prod_of(dtype):
-    """Return a function that writes the product of ones to out=."""
+    """Return a function ``(device, out)`` that writes the product of a tensor of ones to ``out``."""
 
     def call(device, out):
         return torch.ops.aten.prod.out(torch.ones(5, 5, 5, dtype=dtype).to(device), out=out)
@@ -30,7 +33,7 @@ def prod_of(dtype):
 
 
 def selection_from(size, index, dim):
-    """Return a function that writes a selection from a tensor of ones to out=."""
+    """Return a function ``(device, out)`` that writes a selection from a tensor of ones to ``out``."""
 
     def call(device, out):
         ones = torch.ones(size, dtype=torch.bool).to(device)

@@ -1,5 +1,5 @@
-"""prod works in two threads at the same time on tinygrad. The reported error comes from copy_ to a view, with
-which the results were stored, and it also occurs without prod.
+"""On tinygrad, prod works in two threads at the same time. The suite reported an error of prod, but copy_
+raised it when the check stored the results in a view. The error also occurs without prod.
 """
 
 import sys
@@ -15,7 +15,9 @@ numbers = [torch.tensor(float(i), dtype=torch.float16, device="tiny") for i in (
 
 
 def errors_in_threads(body, calls):
-    """Run ``body`` in two threads. Return the step, the call and the error of each thread that failed."""
+    """Run ``body`` in two threads, ``calls`` times in each. For each thread that failed, return the step, the
+    number of the call, and the error.
+    """
     errors, start = [], threading.Barrier(2)
 
     def work(i):
@@ -39,7 +41,7 @@ def errors_in_threads(body, calls):
 
 
 def only_prod(i, k, row, position):
-    """Call prod and compare its value."""
+    """Call prod, and compare the result with the value that prod computed before the threads started."""
     position[0] = "prod"
     assert torch.prod(inputs[i]).cpu() == alone[i]
 

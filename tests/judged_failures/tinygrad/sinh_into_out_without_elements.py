@@ -1,4 +1,4 @@
-"""sinh on tinygrad refuses an out= without elements, which notes/out.html allows."""
+"""On tinygrad, sinh rejects an out= without elements, which PyTorch's page notes/out.html allows."""
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)
 import torch

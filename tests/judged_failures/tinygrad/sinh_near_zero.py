@@ -1,5 +1,6 @@
-"""sinh of small float32 numbers loses its digits on tinygrad, because (exp(x) - exp(-x)) / 2 cancels. The
-value is on the page generated/torch.sinh.html, the digits of float32 are on notes/numerical_accuracy.html.
+"""On tinygrad, sinh of small float32 numbers is inexact, because the digits cancel in (exp(x) - exp(-x)) / 2.
+PyTorch's page generated/torch.sinh.html defines the value, and notes/numerical_accuracy.html describes the
+digits of float32.
 """
 
 import math
@@ -7,7 +8,7 @@ import math
 import extra.torch_backend.backend  # noqa: F401  (registers the device)
 import torch
 
-x = torch.tensor(-0.034623026847839355).repeat(1025)  # the reported element
+x = torch.tensor(-0.034623026847839355).repeat(1025)  # the element that the suite reported
 exact = math.sinh(x[0].item())
 results = {
     "function": torch.sinh(x.to("tiny")),
@@ -28,7 +29,7 @@ for v in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
     single_error, double_error = abs(single - exact) / exact, abs(double - exact) / exact
     print(f"sinh({v:g}): device float32 {single:.9g} (relative error {single_error:.1g}),", end=" ")
     print(f"device float64 {double:.9g}, CPU float32 {torch.sinh(number).item():.9g}")
-lost = single_error > 0.5 and double_error < 1e-6  # those of the last number, 1e-8
+lost = single_error > 0.5 and double_error < 1e-6  # the errors of the last number, 1e-8
 many = torch.rand(70000, generator=torch.Generator().manual_seed(1)) * 18 - 9
 exact = torch.sinh(many.double())
 error = (torch.sinh(many.to("tiny")).cpu().double() - exact).abs()

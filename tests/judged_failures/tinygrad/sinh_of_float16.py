@@ -1,5 +1,6 @@
-"""sinh of float16 is wrong by some percent near zero on tinygrad, while its own float32 result is right. The
-value is on the page generated/torch.sinh.html, and the tolerance of assert_close is on testing.html.
+"""On tinygrad, sinh of float16 numbers near zero is wrong by some percent, while the device's float32 result
+is right. PyTorch's page generated/torch.sinh.html defines the value, and testing.html the tolerance of
+assert_close.
 """
 
 import math
@@ -20,7 +21,9 @@ all_exact = torch.sinh(many.double())
 
 
 def beyond_tolerance(result):
-    """Return the number of elements beyond the tolerance of torch.testing.assert_close."""
+    """Return how many elements differ from the exact values by more than the tolerance of
+    torch.testing.assert_close.
+    """
     return int(((result.double() - all_exact).abs() > 1e-3 * all_exact.abs() + 1e-5).sum())
 
 

@@ -1,5 +1,5 @@
-"""A copy of a lazy negative on tinygrad is an ordinary tensor, so its sinh has the same bits as sinh of an
-ordinary tensor. The reported error is that of sinh and shows nothing about lazy negatives.
+"""On tinygrad, a copy of a lazy negative is an ordinary tensor, so its sinh has the same bits as sinh of an
+ordinary tensor. The error that the suite reported is an error of sinh itself and not of lazy negatives.
 """
 
 import extra.torch_backend.backend  # noqa: F401  (registers the device)

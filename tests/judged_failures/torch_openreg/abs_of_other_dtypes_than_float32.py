@@ -1,5 +1,6 @@
-"""abs refuses every dtype but float32 on openreg, and so do isclose, isinf, logsumexp, softsign and repr,
-which call it. The example of generated/torch.abs.html is of integers, and no page names such a limit.
+"""On openreg, abs rejects every dtype but float32. So do isclose, isinf, logsumexp, softsign and repr, which
+call abs. The example on PyTorch's page generated/torch.abs.html uses integers, and no page limits the dtypes
+of abs.
 """
 
 import torch
@@ -7,7 +8,7 @@ import torch.nn.functional as F
 
 
 def refused(name, function, *arguments, **options):
-    """Make a call. Return whether the kernel of abs refuses its dtype."""
+    """Make a call. Return whether it fails because the kernel of abs rejects the dtype."""
     try:
         function(*arguments, **options)
     except RuntimeError as error:
@@ -18,7 +19,7 @@ def refused(name, function, *arguments, **options):
 
 
 def ones(*shape, dtype):
-    """Ones of the device."""
+    """Return a tensor of ones on the device."""
     return torch.ones(shape).to(dtype).to("openreg")
 
 

@@ -1,5 +1,5 @@
-"""scaled_dot_product_attention of 4-D inputs has wrong values on openreg, takes masks that do not fit,
-and has no backward. The code that its page calls equivalent is right on the device.
+"""On openreg, scaled_dot_product_attention of 4-D inputs returns wrong values, accepts masks of wrong shapes,
+and has no backward. PyTorch's page of the function shows equivalent code. This code is right on the device.
 """
 
 import torch
@@ -7,7 +7,9 @@ import torch.nn.functional as F
 
 
 def by_page(query, key, value, mask=None):
-    """Attention as on generated/torch.nn.functional.scaled_dot_product_attention.html."""
+    """Compute attention with the code of PyTorch's page
+    generated/torch.nn.functional.scaled_dot_product_attention.html.
+    """
     bias = torch.zeros(query.size(-2), key.size(-2), device=query.device)
     if mask is not None:
         bias = mask + bias

@@ -1,5 +1,6 @@
-"""scaled_dot_product_attention refuses 3-D queries, keys or values on openreg. Its page
-(generated/torch.nn.functional.scaled_dot_product_attention.html) does not call batch or heads optional.
+"""On openreg, scaled_dot_product_attention rejects 3-D queries, keys or values. PyTorch's page
+generated/torch.nn.functional.scaled_dot_product_attention.html does not say that the dimension of the batch
+or of the heads is optional.
 """
 
 import torch

@@ -1,5 +1,6 @@
-"""The backward of complex operators ends the process on openreg, and so do hfft, hfft2 and hfftn, as torch
-reads a conjugate view in them. notes/autograd.html and generated/torch.fft.hfftn.html describe these calls.
+"""On openreg, the backward of complex operators crashes the process, and so do hfft, hfft2 and hfftn. In all
+of these calls torch reads a conjugate view. PyTorch's pages notes/autograd.html and
+generated/torch.fft.hfftn.html describe the calls.
 """
 
 import signal
@@ -10,22 +11,22 @@ import torch
 
 
 def ones(*shape):
-    """Complex ones of the device."""
+    """Return a tensor of complex ones on the device."""
     return torch.ones(shape, dtype=torch.complex64).to("openreg")
 
 
 def rmul(x):
-    """Multiply from the right."""
+    """Compute ``x.__rmul__(ones)``."""
     return x.__rmul__(ones(4))
 
 
 def forward(function):
-    """Compute and read the values."""
+    """Compute ``function`` of complex ones on the device, and return the result on the CPU."""
     return function(ones(4)).cpu()
 
 
 def backward(function):
-    """Compute and read the gradient."""
+    """Compute the gradient of ``function`` at complex ones on the device, and return it on the CPU."""
     x = ones(4).requires_grad_()
     function(x).backward(ones(4))
     return x.grad.cpu()
@@ -51,7 +52,7 @@ CRASHES = {
 
 
 def exit_code(name):
-    """Make one call in a process of its own. Return its exit code."""
+    """Run the named call in a process of its own. Return the exit code."""
     command = [sys.executable, "-W", "ignore", __file__, name]
     done = subprocess.run(command, capture_output=True, text=True)
     print(name, "| exit code", done.returncode, "|", " ".join(done.stdout.split())[:90])
@@ -59,7 +60,9 @@ def exit_code(name):
 
 
 def main():
-    """Compare the exit codes of all calls."""
+    """Run all calls and print the verdict. Calls of WORKS must succeed, and calls of CRASHES must die of
+    SIGSEGV.
+    """
     works = [exit_code(name) == 0 for name in WORKS]
     crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
     print("VERDICT:", "true" if all(works) and all(crashes) else "false")

@@ -1,5 +1,6 @@
-"""Reading a conjugate view ends the process on openreg, also a view that torch makes in a backward or in
-ifft. The target file torch_openreg.toml declares this (conj_neg_views = "crashes"); the rest works.
+"""On openreg, reading a conjugate view crashes the process. This includes views that torch creates in a
+backward pass or in ifft. The target file torch_openreg.toml declares the crash (conj_neg_views = "crashes").
+All other tested calls work.
 """
 
 import signal
@@ -10,12 +11,12 @@ import torch
 
 
 def complex_ones(*shape):
-    """Complex ones of the device, with a gradient."""
+    """Return a tensor of complex ones on the device that requires a gradient."""
     return torch.ones(shape, dtype=torch.complex64).to("openreg").requires_grad_()
 
 
 def backward(result, *inputs):
-    """Compute and read the gradients."""
+    """Return the gradients of the result with respect to the inputs, on the CPU."""
     return [gradient.cpu() for gradient in torch.autograd.grad(result, inputs, torch.ones_like(result))]
 
 
@@ -30,7 +31,7 @@ def expm1_backward(x):
 
 
 def real_signal():
-    """A real signal of the device."""
+    """Return a real float64 tensor on the device."""
     return torch.ones(4, dtype=torch.float64).to("openreg")
 
 
@@ -59,7 +60,7 @@ CRASHES = {
 
 
 def exit_code(name):
-    """Make one call in a process of its own. Return its exit code."""
+    """Run the named call in a process of its own. Return the exit code."""
     command = [sys.executable, "-W", "ignore", __file__, name]
     done = subprocess.run(command, capture_output=True, text=True)
     print(name, "| exit code", done.returncode, "|", " ".join(done.stdout.split())[:90])
@@ -67,7 +68,9 @@ def exit_code(name):
 
 
 def main():
-    """Compare the exit codes of all calls."""
+    """Run all calls and print the verdict. Calls of WORKS must succeed, and calls of CRASHES must die of
+    SIGSEGV.
+    """
     works = [exit_code(name) == 0 for name in WORKS]
     crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
     print("VERDICT:", "false" if all(works) and all(crashes) else "true")

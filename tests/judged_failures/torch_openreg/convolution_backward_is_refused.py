@@ -1,12 +1,15 @@
-"""The backward of a convolution is refused on openreg, even if no forward is called, as in torch.nn.grad.
-Autograd needs it for calls such as that of generated/torch.nn.functional.conv1d.html.
+"""On openreg, the backward of a convolution is rejected, even if no forward pass runs, as in torch.nn.grad.
+Autograd needs this backward for calls such as those on PyTorch's page
+generated/torch.nn.functional.conv1d.html.
 """
 
 import torch
 
 
 def refused(name, function, *arguments):
-    """Make a call. Return whether it is refused as not implemented."""
+    """Make a call. Return whether the device has no kernel of
+    convolution_backward_overrideable for the call.
+    """
     try:
         function(*arguments)
     except NotImplementedError as error:

@@ -1,5 +1,6 @@
-"""Every convolution is refused on openreg, which has no kernel of convolution_overrideable. Pages such as
-generated/torch.nn.functional.conv2d.html and generated/torch.nn.Conv1d.html describe convolutions.
+"""On openreg, every convolution is rejected, because the device has no kernel of convolution_overrideable.
+PyTorch's pages, such as generated/torch.nn.functional.conv2d.html and generated/torch.nn.Conv1d.html,
+describe convolutions.
 """
 
 import torch
@@ -17,12 +18,12 @@ DTYPES = (
 
 
 def ones(*shape, dtype=torch.float32):
-    """Ones of the device."""
+    """Return a tensor of ones on the device."""
     return torch.ones(shape, dtype=dtype).to("openreg")
 
 
 def refused(name, function, *arguments, **options):
-    """Make a call. Return whether it is refused as not implemented."""
+    """Make a call. Return whether the device has no kernel of convolution_overrideable for the call."""
     try:
         function(*arguments, **options)
     except NotImplementedError as error:

@@ -1,5 +1,6 @@
-"""Convolutions of int64 are refused on openreg, as those of all dtypes are, and work on the CPU. No page of a
-convolution, such as generated/torch.nn.functional.conv_transpose2d.html, says that it takes integers.
+"""On openreg, convolutions of int64 are rejected like those of all other dtypes. On the CPU they work. No
+PyTorch page of a convolution, such as generated/torch.nn.functional.conv_transpose2d.html, says that
+convolutions accept integers.
 """
 
 import torch

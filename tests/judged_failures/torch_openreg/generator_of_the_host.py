@@ -1,5 +1,6 @@
-"""Drawing on openreg advances the generator of the host. The target file torch_openreg.toml declares that
-operators take no generator of the device (generator = false), and torch.manual_seed repeats the numbers.
+"""On openreg, random functions advance the CPU's generator. The target file torch_openreg.toml declares that
+random operators accept no generator of the device (generator = false). After torch.manual_seed, the device
+repeats the same numbers.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""Group norm of a channels_last tensor is refused on openreg, which runs torch's composite kernel of it. The
-same kernel refuses CPU tensors with the same error, so the device is not at fault.
+"""On openreg, group norm of a channels_last tensor is rejected. The device runs torch's composite kernel of
+group norm. This kernel rejects CPU tensors with the same error, so the device is not at fault.
 """
 
 import torch
@@ -12,7 +12,7 @@ print([line for line in table.splitlines() if line.startswith("PrivateUse1")])
 
 
 def outcome(function, *arguments):
-    """Make a call. Return its error, if any."""
+    """Make a call. Return the first line of its error, or "works"."""
     try:
         function(*arguments)
     except RuntimeError as error:

@@ -1,5 +1,6 @@
-"""Every GRU is refused on openreg, because torch calls _thnn_fused_gru_cell, which the device sends to the
-CPU and which the CPU lacks. generated/torch.nn.GRU.html describes the module.
+"""On openreg, every GRU is rejected. torch calls _thnn_fused_gru_cell, which the device runs as a CPU
+fallback, and the CPU has no kernel of this operator. PyTorch's page generated/torch.nn.GRU.html describes the
+module.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""GRU of complex64 is refused on openreg, as every GRU is, and works on the CPU. generated/torch.nn.GRU.html
-does not say that it takes complex numbers.
+"""On openreg, GRU of complex64 is rejected, like every GRU. On the CPU it works. PyTorch's page
+generated/torch.nn.GRU.html does not say that the module accepts complex numbers.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""Layer norm of one element is not exactly 0 on openreg, which runs torch's composite kernel of it. The same
-kernel gives the same bits for CPU tensors, so the device is not at fault.
+"""On openreg, layer norm of one element is not exactly 0. The device runs torch's composite kernel of layer
+norm. This kernel returns the same bits for CPU tensors, so the device is not at fault.
 """
 
 import torch

@@ -1,5 +1,6 @@
-"""1 - x and rsub(x, 1) are CPU tensors on openreg, whereas 1 + x, x - 1 and rsub(x, tensor) stay on the
-device. The device so contradicts itself; generated/torch.sub.html names no other device for the result.
+"""On openreg, 1 - x and rsub(x, 1) return CPU tensors, whereas 1 + x, x - 1 and rsub(x, tensor) stay on the
+device. The device thus contradicts itself. PyTorch's page generated/torch.sub.html mentions no other device
+for the result.
 """
 
 import torch

@@ -1,5 +1,6 @@
-"""An out= on the CPU for a tensor of the device is refused on openreg, by a NotImplementedError about another
-operator. notes/out.html says that the devices must match and not which error is raised.
+"""On openreg, an out= on the CPU for a device tensor raises a NotImplementedError, which names another
+operator. PyTorch's page notes/out.html says that the devices must match. It does not say which error a call
+with different devices raises.
 """
 
 import torch

@@ -1,5 +1,6 @@
-"""resize_ of a tensor with elements to more elements ends the process on openreg, and so does an out= that is
-too small. generated/torch.Tensor.resize_.html says that the storage grows and that the elements are kept.
+"""On openreg, resize_ of a nonempty tensor to more elements crashes the process, and so does an out= that is
+too small. PyTorch's page generated/torch.Tensor.resize_.html says that the storage grows and that the
+elements are preserved.
 """
 
 import signal
@@ -10,34 +11,36 @@ import torch
 
 
 def ones(*shape, dtype=torch.float32):
-    """Ones of the device."""
+    """Return a tensor of ones on the device."""
     return torch.ones(shape, dtype=dtype).to("openreg")
 
 
 def empty(*shape, dtype=torch.float32):
-    """A tensor of the device for out=."""
+    """Return an uninitialised tensor on the device, for out=."""
     return torch.empty(shape, dtype=dtype, device="openreg")
 
 
 def eyes(dtype=torch.float32):
-    """Two unit matrices of the device."""
+    """Return a batch of two identity matrices on the device."""
     return torch.eye(3, dtype=dtype).repeat(2, 1, 1).to("openreg")
 
 
 def slogdet(size, dtype=torch.float32):
-    """Compute slogdet into tensors of a size."""
+    """Call slogdet with out= tensors of ``size`` elements. Return the logarithms, on the CPU."""
     out = (empty(size, dtype=dtype), empty(size))
     return torch.linalg.slogdet(eyes(dtype), out=out)[1].cpu()
 
 
 def deterministic(function):
-    """Make a call in deterministic mode, in which torch fills empty memory."""
+    """Run a function in deterministic mode, in which torch fills uninitialised memory."""
     torch.use_deterministic_algorithms(True)
     return function()
 
 
 def cat_into_input():
-    """Join two tensors into the second, which some libraries refuse."""
+    """Concatenate two tensors into the second. Return the shape of the result, or the error: some backends
+    reject the call.
+    """
     x, y = ones(2, 3), ones(4, 3)
     try:
         return torch.cat([x, y], out=y).shape
@@ -73,7 +76,7 @@ CRASHES = {
 
 
 def exit_code(name):
-    """Make one call in a process of its own. Return its exit code."""
+    """Run the named call in a process of its own. Return the exit code."""
     command = [sys.executable, "-W", "ignore", __file__, name]
     done = subprocess.run(command, capture_output=True, text=True)
     print(name, "| exit code", done.returncode, "|", " ".join(done.stdout.split())[:90])
@@ -81,7 +84,9 @@ def exit_code(name):
 
 
 def main():
-    """Compare the exit codes of all calls."""
+    """Run all calls and print the verdict. Calls of WORKS must succeed, and calls of CRASHES must die of
+    SIGSEGV.
+    """
     works = [exit_code(name) == 0 for name in WORKS]
     crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
     print("VERDICT:", "true" if all(works) and all(crashes) else "false")

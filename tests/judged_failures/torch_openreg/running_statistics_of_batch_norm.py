@@ -1,5 +1,5 @@
-"""Batch and instance norm in training mode leave their running statistics as they are on openreg. Their pages
-(such as generated/torch.nn.BatchNorm1d.html) say that these are updated.
+"""On openreg, batch and instance norm in training mode do not update their running statistics. PyTorch's
+pages of these modules, such as generated/torch.nn.BatchNorm1d.html, say that training updates them.
 """
 
 import torch

@@ -1,5 +1,6 @@
-"""The private operator _stack.out gives a joined shape on openreg, which runs torch's composite kernel of it.
-That kernel gives the same shape for CPU tensors, and the public torch.stack with out= is right.
+"""On openreg, the private operator _stack.out returns the shape of a concatenation. The device runs torch's
+composite kernel of the operator. This kernel returns the same shape for CPU tensors, and the public
+torch.stack with out= is right.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""dot, vdot, cat, stack and where take a CPU tensor beside one of the device on openreg.
-tensor_attributes.html says that tensors are never moved automatically, with the exception of scalar tensors.
+"""On openreg, dot, vdot, cat, stack and where accept a CPU tensor together with a device tensor. PyTorch's
+page tensor_attributes.html says that tensors are never moved automatically, except scalar tensors.
 """
 
 import torch

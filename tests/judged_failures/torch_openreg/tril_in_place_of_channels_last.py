@@ -1,5 +1,5 @@
-"""tril_ of a tensor that is not contiguous gives other values than tril of the same tensor on openreg.
-generated/torch.Tensor.tril_.html calls it the in-place version of tril.
+"""On openreg, tril_ and tril of a tensor that is not contiguous return different values. PyTorch's page
+generated/torch.Tensor.tril_.html calls tril_ the in-place version of tril.
 """
 
 import torch

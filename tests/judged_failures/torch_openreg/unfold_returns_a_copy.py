@@ -1,5 +1,5 @@
-"""unfold returns a dense copy on openreg, and writes through it do not reach the tensor.
-generated/torch.Tensor.unfold.html says that it returns a view.
+"""On openreg, unfold returns a dense copy, so a write to the result does not reach the original tensor.
+PyTorch's page generated/torch.Tensor.unfold.html says that unfold returns a view.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""amax without dim, or with dim=None or dim=(), returns its input unreduced on XLA, also into out=. The page
-generated/torch.amax.html says that all dimensions are reduced if dim is None.
+"""On XLA, amax without dim, or with dim=None or dim=(), returns its input unreduced, also with out=.
+PyTorch's page generated/torch.amax.html says that all dimensions are reduced if dim is None.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""amin and amax without dim do not reduce on XLA. Their pages (generated/torch.amin.html and
-generated/torch.amax.html) say that they then reduce every dimension.
+"""On XLA, amin and amax without dim return their input unreduced. PyTorch's pages generated/torch.amin.html
+and generated/torch.amax.html say that every dimension is reduced in this case.
 """
 
 import torch

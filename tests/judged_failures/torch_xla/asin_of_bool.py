@@ -1,5 +1,5 @@
-"""asin of a bool tensor is a bool tensor on XLA, so asin(True) is True and not 1.5708. The page
-generated/torch.asin.html defines the values, and XLA computes them for integers.
+"""On XLA, asin of a bool tensor returns a bool tensor, so asin(True) is True and not 1.5708. PyTorch's page
+generated/torch.asin.html defines the values, and XLA computes them for integer tensors.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""The second result of log_sigmoid_forward is exp(0) + exp(-abs(x)) on XLA and exp(-abs(x)) on the CPU. No
-page describes the operator or this buffer, which only log_sigmoid_backward reads. PyTorch's own decomposition
-leaves it empty on CUDA. All forms on XLA agree, and gradients are right.
+"""On XLA, the second result of log_sigmoid_forward is exp(0) + exp(-abs(x)). On the CPU it is exp(-abs(x)).
+No page describes the operator or this buffer, which only log_sigmoid_backward reads. On CUDA, PyTorch's own
+decomposition leaves the buffer empty. All call forms agree on XLA, and gradients are right.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""Calls of trunc and nonzero in one thread fail while another thread waits for the device; alone they work.
-The threads race, so another machine may need more attempts.
+"""On XLA, calls of trunc and nonzero in one thread fail while another thread waits for the device. Without
+such a wait they work. The threads race, so the failure may need more attempts on another machine.
 """
 
 import threading
@@ -11,9 +11,10 @@ CALLS = 50
 
 
 class Attempt:
-    """Two threads. The second one stores 50 results in rows, waits if both wait, and reads the rows.
+    """One attempt with two threads, which start at the same time. Thread 1 stores the results of 50 calls in
+    rows and reads the rows. With ``both_wait`` it waits for the device before it reads.
 
-    The first thread does the same, or only waits.
+    Thread 0 does the same, or only waits if ``first_only_waits`` is true.
     """
 
     def __init__(self, op, xs, *, both_wait, first_only_waits=False):
@@ -28,7 +29,7 @@ class Attempt:
         self.start = threading.Barrier(2)
 
     def work(self, i):
-        """Run thread ``i`` and note its error, or whether its rows are right."""
+        """Run thread ``i``. Record its error, or whether its rows are right."""
         only_waits = i == 0 and self.first_only_waits
         try:
             self.start.wait()
@@ -46,7 +47,7 @@ class Attempt:
             self.errors.append(f"{thread} thread: {str(error).splitlines()[0]}")
 
     def run(self):
-        """Run both threads to their end."""
+        """Start both threads and wait until they have ended."""
         threads = [threading.Thread(target=self.work, args=(i,)) for i in (0, 1)]
         for thread in threads:
             thread.start()

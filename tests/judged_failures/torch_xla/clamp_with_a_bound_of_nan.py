@@ -1,6 +1,6 @@
-"""clamp with a tensor of bounds returns its input on XLA if the lower bound is NaN; with the number NaN as
-lower bound it returns NaN. So the device contradicts itself. By generated/torch.clamp.html the result is
-min(max(x, min), max), and by generated/torch.maximum.html a maximum with NaN is NaN.
+"""On XLA, clamp returns its input if the lower bound is a tensor of NaN. With the number NaN as lower bound,
+clamp returns NaN, so the device contradicts itself. PyTorch's page generated/torch.clamp.html says that the
+result is min(max(x, min), max). The page generated/torch.maximum.html says that a maximum with NaN is NaN.
 """
 
 import torch
@@ -27,5 +27,5 @@ print("clamp(x, min=nan)", number.tolist(), "| maximum(NaN, x)", swapped.tolist(
 print("CPU: clamp(x, min=tensor of NaN)", torch.clamp(host, bound).tolist())
 kept = all(torch.equal(result.cpu(), host) for result in results.values())
 itself = bool(number.isnan().all()) and bool(swapped.isnan().all())
-reason = "NaN as a number and NaN in a tensor give different results, and maximum contradicts its page"
+reason = "NaN as a number and NaN in a tensor differ, and maximum(x, NaN) contradicts its page"
 print("VERDICT:", "true" if kept and itself else "false", "-", reason)

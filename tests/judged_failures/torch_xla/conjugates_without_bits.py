@@ -1,5 +1,5 @@
-"""conj has no lazy bit on XLA, but its values are right, and a write to the conjugate reaches the base.
-The page generated/torch.conj.html describes the bit, which delays the computation.
+"""On XLA, conj returns a tensor without the conjugate bit. Its values are right, and a write to the conjugate
+reaches the base. PyTorch's page generated/torch.conj.html describes the bit, which delays the computation.
 """
 
 import torch

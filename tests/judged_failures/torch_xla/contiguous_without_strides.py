@@ -1,5 +1,6 @@
-"""t() of a matrix is contiguous on XLA, which keeps no strides. So contiguous() may return its input, and
-reshape, flatten and ravel may return views; generated/torch.reshape.html promises neither copy nor view.
+"""On XLA, t() of a matrix is contiguous, because XLA stores no strides. So contiguous() may return its input,
+and reshape, flatten and ravel may return views. PyTorch's page generated/torch.reshape.html promises neither
+a copy nor a view.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""A float8 tensor without dimensions cannot be copied to XLA unless it is 0 or 1; with one dimension it can.
-The copy fails with an internal assertion.
+"""A float8 tensor without dimensions cannot be copied to XLA unless its value is 0 or 1. The copy fails with
+an internal assertion. A float8 tensor with one dimension and the same value can be copied.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""aten.copy(self, src) writes self on XLA, and so does copy.out. The operator's schema marks no argument as
-written, and the page torch.compiler_ir.html lists it among operators that are fully functional.
+"""On XLA, aten.copy(self, src) and copy.out write to ``self``. The operator's schema marks no argument as
+written, and PyTorch's page torch.compiler_ir.html lists the operator as fully functional.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""count_nonzero has the dtype of its input on XLA, so 300 numbers of int8 are 44 numbers that are not zero,
-and 300 of bool are True. The page generated/torch.count_nonzero.html says that it counts, and its example has
-integer results for floating inputs.
+"""On XLA, the result of count_nonzero has the dtype of the input. The count 300 therefore becomes 44 for int8
+and True for bool. PyTorch's page generated/torch.count_nonzero.html says that the function counts, and its
+example has integer results for floating-point inputs.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""The result of count_nonzero with dim reports dim as its shape on XLA: (0,) for dim=0 and (0, 1) for dim=(0,
-1). Its copy on the CPU has the right shape, so the device contradicts itself. The page
-generated/torch.count_nonzero.html says that dim is the dimension along which it counts.
+"""On XLA, the result of count_nonzero with dim reports dim as its shape: (0,) for dim=0 and (0, 1) for
+dim=(0, 1). A copy of the result on the CPU has the right shape, so the device contradicts itself. PyTorch's
+page generated/torch.count_nonzero.html says that dim is the dimension along which the function counts.
 """
 
 import torch

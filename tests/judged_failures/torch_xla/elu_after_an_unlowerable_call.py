@@ -1,5 +1,6 @@
-"""elu of float16 works on XLA; the reported error belongs to an earlier elu of integers, which XLA cannot
-compile. While the earlier result is alive, each wait for the device fails, but other results are right.
+"""On XLA, elu of float16 works. The error that the suite reported belongs to an earlier elu of integers,
+which XLA cannot compile. While the result of the earlier call is alive, each wait for the device fails, but
+other results are right.
 """
 
 import torch
@@ -10,7 +11,7 @@ x = torch.tensor([-4.0, -0.5, 0.0, 2.0]).half()
 
 
 def wait():
-    """Wait for the device. Return the first lines of its error, or no lines."""
+    """Wait for the device. Return the lines of the error of the wait, or an empty list."""
     try:
         torch_xla.sync(wait=True)
     except Exception as error:

@@ -1,5 +1,5 @@
-"""elu of bfloat16 on XLA is exp(x) - 1 computed in bfloat16, so small numbers become 0. The page
-generated/torch.nn.ELU.html defines elu by this expression and does not bound its error.
+"""On XLA, elu of bfloat16 is exp(x) - 1 computed in bfloat16, so small numbers become 0. PyTorch's page
+generated/torch.nn.ELU.html defines elu by this expression and does not bound the error.
 """
 
 import torch
@@ -8,7 +8,7 @@ import torch_xla  # noqa: F401  (registers the device)
 
 
 def show(name, tensor):
-    """Print the values of a tensor behind a name."""
+    """Print a name and the values of a tensor."""
     print(f"{name:28}", [f"{value:.6f}" for value in tensor.cpu().float().tolist()])
 
 

@@ -1,6 +1,6 @@
-"""A float8 tensor without dimensions cannot be copied to XLA unless its number is 0 or 1. The copy fails with
-an internal assertion. The same number with one dimension is copied, so the device contradicts itself. The
-operator that uses the copy is not at fault.
+"""A float8 tensor without dimensions cannot be copied to XLA unless its value is 0 or 1. The copy fails with
+an internal assertion. A tensor with one dimension and the same value is copied, so the device contradicts
+itself. The operator that the suite checked is not at fault.
 """
 
 import torch
@@ -8,7 +8,7 @@ import torch_xla  # noqa: F401  (registers the device)
 
 
 def copied(tensor):
-    """Return the numbers after a copy to XLA and back, or the error, as text."""
+    """Copy a tensor to XLA and back. Return its numbers, or the error, as text."""
     try:
         return str(tensor.to("xla").cpu().float().reshape(-1).tolist())
     except Exception as error:

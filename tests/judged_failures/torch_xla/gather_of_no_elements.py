@@ -1,5 +1,5 @@
-"""gather raises on XLA if input and index have no elements, in both dimensions. The page
-generated/torch.gather.html says that an empty index always gives an empty output of its shape.
+"""On XLA, gather along dimension 0 raises an error if input and index have no elements. PyTorch's page
+generated/torch.gather.html says that an empty index always gives an empty output of the index's shape.
 """
 
 import torch

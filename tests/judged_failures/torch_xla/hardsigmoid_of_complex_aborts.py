@@ -1,5 +1,5 @@
-"""hardsigmoid of complex64 ends the process on XLA. XLA reports other comparisons that it cannot compile as
-Python errors, so the device contradicts itself; each call runs in a process of its own.
+"""On XLA, hardsigmoid of complex64 aborts the process. XLA reports other comparisons that it cannot compile
+as Python errors, so the device contradicts itself. The script makes each call in a process of its own.
 """
 
 import signal
@@ -20,7 +20,7 @@ CALLS = {
 
 
 def call(name):
-    """Make one call on the CPU and on XLA and print the outcomes."""
+    """Run the named call on the CPU and on XLA, and print both outcomes."""
     function, x = CALLS[name]
     try:
         function(x)
@@ -28,7 +28,7 @@ def call(name):
     except Exception as error:
         print("CPU raises", type(error).__name__)
     try:
-        result = function(x.to("xla"))  # the barrier computes only results that are alive
+        result = function(x.to("xla"))  # sync computes only results that are alive
         torch_xla.sync(wait=True)
         print("XLA accepts it, result on", result.device)
     except Exception as error:
@@ -36,7 +36,7 @@ def call(name):
 
 
 def main():
-    """Make each call in a process of its own and compare the exit codes."""
+    """Run each call in a process of its own and print the verdict, which depends on the exit codes."""
     codes = {}
     for name in CALLS:
         done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)

@@ -1,5 +1,6 @@
-"""XLA accepts an out= of int64 for a floating result and truncates the numbers. The page notes/out.html
-forbids an out= of a lower kind of dtype, and any other dtype if the operator does not promote types.
+"""XLA accepts an out= of int64 for a floating-point result and truncates the numbers. PyTorch's page
+notes/out.html forbids an out= of a lower dtype category. If the operator does not promote types, the page
+forbids any other dtype.
 """
 
 import torch

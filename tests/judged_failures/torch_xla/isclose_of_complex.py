@@ -1,6 +1,6 @@
-"""isclose of complex64 with equal_nan=True raises on XLA, although equal_nan=False works on the same finite
-numbers. By the page generated/torch.isclose.html the option only makes NaNs equal. The cause is isnan, whose
-page generated/torch.isnan.html says which complex numbers are NaN.
+"""On XLA, isclose of complex64 with equal_nan=True raises an error, although equal_nan=False works with the
+same finite numbers. PyTorch's page generated/torch.isclose.html says that the option only makes NaNs equal.
+The cause is isnan. The page generated/torch.isnan.html says which complex numbers are NaN.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""torch.load raises if map_location is XLA. By the page generated/torch.load.html, a device or the name of a
-device decides to which place all tensors go.
+"""torch.load raises an error if map_location is XLA. PyTorch's page generated/torch.load.html says that all
+tensors are loaded to the device that map_location gives, as a device or as a name.
 """
 
 import io
@@ -32,7 +32,8 @@ for name, make in MODULES.items():
                 refused.append("don't know how to restore" in result)
         if origin == "xla":
             data_of_xla = buffer.getvalue()
-# The missing storages are not the only reason: after a registration, the same file loads to the device.
+# After register_package, the same file loads to XLA. So the missing storages of XLA tensors are not the only
+# reason for the error.
 torch.serialization.register_package(
     99,
     lambda storage: None,

@@ -1,6 +1,6 @@
-"""logsigmoid of 5.84 in bfloat16 is -0.0 on XLA and -0.0029 on the CPU. XLA computes the formula of the page
-generated/torch.nn.LogSigmoid.html in bfloat16. There 1 + exp(-5.84) is 1. No page bounds the error, and all
-forms on XLA agree.
+"""On XLA, logsigmoid of 5.84 in bfloat16 is -0.0, and on the CPU -0.0029. XLA computes the formula of
+PyTorch's page generated/torch.nn.LogSigmoid.html in bfloat16. In this dtype, 1 + exp(-5.84) is 1. No page
+bounds the error, and all call forms agree on XLA.
 """
 
 import torch

@@ -1,4 +1,6 @@
-"""torch.manual_seed does not seed XLA. Its page, generated/torch.manual_seed.html, names every device."""
+"""torch.manual_seed does not seed XLA. PyTorch's page generated/torch.manual_seed.html promises the seed for
+every device.
+"""
 
 import torch
 import torch_xla
@@ -7,9 +9,10 @@ probabilities = torch.full((8, 8), 0.5, dtype=torch.bfloat16)
 
 
 def repeats(seed, spent=(0, 0), device="xla"):
-    """Return whether two draws after the same seed are equal.
+    """Return whether two draws on the device after ``seed(11)`` are equal.
 
-    Before each draw, the CPU draws as many numbers as ``spent`` says.
+    Between the seed and the draw, the CPU draws ``spent[0]`` numbers the first time and ``spent[1]`` the
+    second time.
     """
     values = []
     for count in spent:

@@ -1,5 +1,5 @@
-"""mean of complex64 raises on XLA, with and without dim and with out=. The page generated/torch.mean.html
-says that the input is of floating or complex dtype.
+"""On XLA, mean of complex64 raises an error, with and without dim and with out=. PyTorch's page
+generated/torch.mean.html says that the input has a floating-point or complex dtype.
 """
 
 import torch

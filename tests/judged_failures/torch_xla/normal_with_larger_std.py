@@ -1,6 +1,6 @@
-"""normal(mean, std) raises on XLA if std has more elements than mean; the CPU broadcasts both. The page
-generated/torch.normal.html allows different shapes only for equal numbers of elements, and gives the result
-the shape of mean. So no page describes these calls.
+"""On XLA, normal(mean, std) raises an error if std has more elements than mean. The CPU broadcasts both.
+PyTorch's page generated/torch.normal.html allows different shapes only for equal numbers of elements, and
+says that the result has the shape of mean. So no page describes these calls.
 """
 
 import torch
@@ -8,7 +8,9 @@ import torch_xla  # noqa: F401  (registers the device)
 
 
 def shape(device, mean, std):
-    """Return the shape of a draw, or the error, as text."""
+    """Draw normal numbers for mean and std of these sizes on a device. Return the shape, or the error, as
+    text.
+    """
     try:
         return str(tuple(torch.normal(torch.zeros(mean).to(device), torch.ones(std).to(device)).cpu().shape))
     except Exception as error:
@@ -16,7 +18,7 @@ def shape(device, mean, std):
 
 
 def out_shape(mean, std):
-    """Return the shape of a draw into out= of the broadcast shape on XLA, or the error, as text."""
+    """Draw on XLA into an out= of the broadcast size. Return the shape of out=, or the error, as text."""
     out = torch.zeros(torch.broadcast_shapes(mean, std)).to("xla")
     try:
         torch.normal(torch.zeros(mean).to("xla"), torch.ones(std).to("xla"), out=out)

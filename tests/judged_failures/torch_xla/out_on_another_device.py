@@ -1,5 +1,5 @@
-"""An out= on the CPU is accepted and written for inputs on XLA. The page notes/out.html requires that out= is
-on the device of the result.
+"""With inputs on XLA, an out= on the CPU is accepted and written. PyTorch's page notes/out.html requires that
+out= is on the device of the result.
 """
 
 import torch

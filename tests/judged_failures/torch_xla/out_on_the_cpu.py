@@ -1,6 +1,5 @@
-"""tanh, rsqrt and argmax of tensors on XLA accept an out= on the CPU and write it. The page notes/out.html
-says that the result is copied to out= safely: the devices must match, and only dtypes may differ for some
-operators.
+"""tanh, rsqrt and argmax of tensors on XLA accept an out= on the CPU and write it. PyTorch's page
+notes/out.html requires that the devices match. Only the dtypes may differ, for some operators.
 """
 
 import torch

@@ -1,6 +1,7 @@
-"""After a call of pixel_shuffle with upscale_factor 1, a call on the same size with factor 3 returns the size
-of the first call on XLA, and after factor 3, factor 1 returns that of factor 3. The page
-generated/torch.nn.PixelShuffle.html gives the shape. The device also contradicts itself: the order decides.
+"""On XLA, pixel_shuffle with factor 3 returns the shape of an earlier call with factor 1 on the same input
+size, and factor 1 after factor 3 returns the shape for factor 3. PyTorch's page
+generated/torch.nn.PixelShuffle.html defines the shape. The device also contradicts itself, because the shape
+depends on the order of the calls.
 """
 
 import subprocess
@@ -21,7 +22,9 @@ if len(sys.argv) > 1:
 
 
 def run(name, factors):
-    """Return what calls with these factors give in a new process."""
+    """Call pixel_shuffle with these factors in a new process. Return the factor, the shape and the
+    correctness of each call, as text.
+    """
     command = [sys.executable, __file__, name, factors]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

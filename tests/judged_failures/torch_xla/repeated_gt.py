@@ -1,6 +1,6 @@
-"""Calls of gt that broadcast and are stored in rows take long on XLA, because it compiles all calls up to a
-wait as one graph; a hundred of them need more than half a minute on a busy machine. All results that arrive
-are right. No page limits that time, and no answer of the device contradicts another one.
+"""On XLA, calls of gt that broadcast and are stored in rows take long, because XLA compiles all calls up to a
+wait as one graph. A hundred calls need more than half a minute on a busy machine. All results that arrive are
+right. No page limits this time, and no result of the device contradicts another result.
 """
 
 import subprocess
@@ -12,7 +12,9 @@ import torch_xla
 
 
 def measure(count, every):
-    """Make calls, wait after every few of them, and print the time and whether all results are right."""
+    """Make ``count`` calls, and wait for the device after each ``every`` calls. Print the time, and whether
+    all results are right.
+    """
     torch.manual_seed(0)
     host, other = torch.randn(5, 10, 5), torch.randn(10, 5)
     x, y = host.to("xla"), other.to("xla")

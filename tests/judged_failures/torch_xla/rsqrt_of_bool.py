@@ -1,6 +1,6 @@
-"""rsqrt of bool cannot be compiled on XLA, like sqrt, exp and tanh; rsqrt of integers works. The page
-generated/torch.rsqrt.html names no dtypes, and no other page says that rsqrt takes bool. The error is clean
-and comes from every form of the call.
+"""On XLA, rsqrt of bool cannot be compiled, like sqrt, exp and tanh of bool. rsqrt of integers works.
+PyTorch's page generated/torch.rsqrt.html names no dtypes, and no other page says that rsqrt accepts bool. The
+error is a clean refusal and occurs in every call form.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""tanh of float32 accepts an out= of int64 on XLA and cuts the numbers. The page notes/out.html forbids an
-out= of a lower kind than the result, and tensor_attributes.html says that integers do not accept floating
-results.
+"""On XLA, tanh of float32 accepts an out= of int64 and drops the fractions. PyTorch's page notes/out.html
+forbids an out= of a lower dtype category than the result. The page tensor_attributes.html says that integer
+tensors do not accept floating-point results.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""threshold of float64 rounds its value to float32 on XLA. The page generated/torch.nn.Threshold.html says
-that the result is value if x is not above threshold. Other numbers in calls of float64 keep their digits
-on XLA.
+"""On XLA, threshold of float64 rounds its argument ``value`` to float32. PyTorch's page
+generated/torch.nn.Threshold.html says that the result is ``value`` if x is not above the threshold. Other
+numbers keep their float64 digits on XLA.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""uniform_ of the middle slice of a tensor on XLA writes this slice and nothing else. But the slice's
-storage_offset is 0, because XLA keeps no strides or offsets. Who looks for the slice at that offset takes the
-middle slice for memory around it.
+"""On XLA, uniform_ of the middle slice of a tensor writes only this slice. But storage_offset() of the slice
+is 0, because XLA stores no strides or offsets. A check that looks for the slice at offset 0 therefore
+mistakes the middle slice for memory outside the slice.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""uniform_ of float16 works on XLA. It fails only while a tensor is alive whose earlier uniform_ could not be
-compiled, such as one of bool: then every wait fails, whatever it is for. The CPU, too, refuses uniform_ of
-bool and float8, so the earlier call is wrong and the one of float16 is not to blame. An error's text is no
-page's matter.
+"""On XLA, uniform_ of float16 works. It fails only while a tensor is alive whose earlier uniform_ could not
+be compiled, such as a bool tensor. While such a tensor is alive, every wait for the device fails. The CPU,
+too, rejects uniform_ of bool and float8, so the earlier call is wrong, and float16 is not at fault. No page
+fixes the text of an error.
 """
 
 import functools

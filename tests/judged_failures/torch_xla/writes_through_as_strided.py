@@ -1,5 +1,5 @@
-"""A write to an as_strided view on XLA reaches other elements than those that the view reads. So the view
-contradicts fill_, whose page (generated/torch.Tensor.fill_.html) says that every element gets the value.
+"""On XLA, a write to an as_strided view changes other elements than the view reads. This contradicts
+PyTorch's page generated/torch.Tensor.fill_.html, which says that every element of the tensor gets the value.
 """
 
 import torch

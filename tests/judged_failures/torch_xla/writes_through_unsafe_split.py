@@ -1,5 +1,6 @@
-"""A write to a part of unsafe_split does not reach the base on XLA; a write to a part of split does. The page
-generated/torch.unsafe_split.html compares it to split, whose page says that the parts are views.
+"""On XLA, a write to a part that unsafe_split returns does not reach the base. A write to a part that split
+returns does. PyTorch's page generated/torch.unsafe_split.html compares the function with split, whose page
+says that the parts are views.
 """
 
 import torch

@@ -1,4 +1,6 @@
-"""Each deviation of a behaviour has a basis: that of its statement, or else that of the behaviour."""
+"""Each deviation of a behaviour has a basis: the basis of the statement that found the deviation, or else the
+basis of the behaviour.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ TARGET = target_file.load("cpu").target("eager")
 
 
 def deviations_of(program: Callable[[Lab], None]) -> list[tuple[Kind, Basis]]:
-    """Run a program that does something else in its second run, and return its deviations."""
+    """Run a program that behaves differently in its second run, the run on the device. Return the kind and
+    the basis of each deviation.
+    """
     recorder = Recorder(ResultId.parse("a-behaviour/views@any"), seed=0)
     recorder.basis = Basis.CONSISTENCY
     check_behaviour(Behaviour("a-behaviour", "views", program, ()), TARGET, recorder)
@@ -30,7 +34,8 @@ def fail(error: Exception) -> None:
     raise error
 
 
-#: Raises an error in the run on the device, from code that is not part of the program, as torch does.
+#: Raises an error in the run on the device. The error comes from code that is not part of the program, as an
+#: error of torch does.
 refuse_on_device: Callable[[Lab], int] = eval(
     compile("lambda lab: 1 // (not lab.on_target)", "<a kernel>", "eval")
 )
@@ -124,7 +129,7 @@ def wrong_after_an_error_in_a_context(lab: Lab) -> None:
         lab.same("another", written)
         with lab.parity("an inner context that only the CPU enters"):
             lab.same("the last", lab.integers(3))
-    lab.same("after", lab.integers(3))  # drawn in the same order although the device skipped a draw
+    lab.same("after", lab.integers(3))  # drawn in the same order, although the device skipped a draw
     lab.same("wrong", int(lab.on_target))
     with lab.documented():
         lab.same("wrong too", int(lab.on_target))

@@ -1,4 +1,6 @@
-"""Lab detects whether an object was freed, although pending device work may still refer to the object."""
+"""``Lab.gone`` detects whether an object was freed, although pending device work may still refer to the
+object.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Thing:
 
 @pytest.fixture
 def pending(monkeypatch: pytest.MonkeyPatch) -> list[Thing]:
-    """Return the list of objects to which pending device work refers. Synchronization clears the list."""
+    """Return the list of objects to which pending device work refers. Synchronizing the device clears the
+    list.
+    """
     unreleased: list[Thing] = []
     monkeypatch.setattr(Target, "synchronize", lambda target: unreleased.clear())
     return unreleased

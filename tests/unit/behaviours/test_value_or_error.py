@@ -1,4 +1,6 @@
-"""``Lab.value_or_error``: a call that may raise. If only the device raises, its error is the failure."""
+"""``Lab.value_or_error`` returns the value or the error of a call. If only the device raises an error, this
+error is the failure.
+"""
 
 from __future__ import annotations
 

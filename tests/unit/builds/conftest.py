@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-#: C++ sources: functions that libc10 defines (LIBRARY), an extension that uses them (EXTENSION), an extension
-#: with torch's stable ABI (STABLE), and one without torch (PLAIN). They need no header of torch.
+#: C++ sources, which need no header of torch: functions that libc10 defines (LIBRARY), an extension that uses
+#: these functions (EXTENSION), an extension with torch's stable ABI (STABLE), and an extension that does not
+#: use torch (PLAIN).
 LIBRARY = """
 #include <string>
 namespace c10 {
@@ -37,8 +38,8 @@ Compile = Callable[[str, int], Path]
 
 @pytest.fixture(scope="session")
 def shared_object(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Return a function ``(name, abi)`` that compiles a C++ source for the C++ ABI 0 or 1, and returns the
-    file.
+    """Return a function ``(name, abi)`` that compiles the C++ source ``name`` for the C++ ABI 0 or 1, and
+    returns the path of the shared object.
     """
     if shutil.which("g++") is None:
         pytest.skip("no C++ compiler is installed")

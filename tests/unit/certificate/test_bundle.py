@@ -36,7 +36,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a valid bundle of level core."""
+    """Return the path of a valid certificate bundle for level core."""
     folder = tmp_path_factory.mktemp("issued")
     out = sample_passing_leg.write_output_folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
@@ -318,7 +318,7 @@ def test_the_unpacked_size_is_limited_even_if_the_header_understates_it(
     bomb = write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), "results.json": b" " * (1 << 20)})
     monkeypatch.setitem(bundles.LIMITS, "results.json", 1 << 19)
     assert "the maximum is 524288" in reading_error(bomb)
-    # If a header states too small a size, the reader stops at this size and finds a wrong checksum.
+    # If a header states a size that is too small, the reader stops at this size and finds a wrong checksum.
     content = bytearray(bomb.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         start = content.rindex(signature)

@@ -37,8 +37,8 @@ def test_a_bundle_contains_no_host_name_path_or_unlisted_variable(tmp_path: Path
 
 
 def _is_whole_word_in(secret: str, text: str) -> bool:
-    """Return whether the secret occurs in the text as a whole word. A short host name such as ``vm`` may
-    occur inside other words.
+    """Return whether the secret occurs in the text as a whole word. A short host name such as ``vm`` may be a
+    part of other words.
     """
     return re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) is not None
 

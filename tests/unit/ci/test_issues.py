@@ -46,7 +46,9 @@ def write_nightly_run(folder, *legs, statuses=None, text=""):
 
 @pytest.fixture
 def issues_after(tmp_path, github):
-    """Return a function that writes the legs of the next night, runs the command, and returns all issues."""
+    """Return a function that writes the legs of the next night, runs ``conformance ci issues``, and returns
+    all issues.
+    """
     count = 0
 
     def issues_after_next_night(*legs, **changes):
@@ -68,7 +70,7 @@ def test_an_unchanged_night_opens_no_issue(issues_after):
     assert issues_after(leg()) == []
     bad = with_failures(leg(), 0)
     assert len(issues_after(bad)) == 1
-    assert len(issues_after(bad)) == 1  # the result still fails, and no other result regressed
+    assert len(issues_after(bad)) == 1  # the same result still fails, and no other result regressed
 
 
 def test_an_issue_is_opened_updated_and_closed(issues_after):

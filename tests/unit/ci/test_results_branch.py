@@ -1,4 +1,4 @@
-"""``ci.results_branch`` only adds runs to the results branch, also if several writers push at
+"""``ci.results_branch`` only adds runs to the results branch, even if several writers push at
 the same time.
 """
 

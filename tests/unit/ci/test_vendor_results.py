@@ -1,5 +1,5 @@
-"""``ci.vendor_results`` accepts results only from the vendor's workflow in the registry, and only with a
-valid signature.
+"""``ci.vendor_results`` accepts results only from the workflow that the registry lists for the vendor, and
+only with a valid signature.
 """
 
 from __future__ import annotations

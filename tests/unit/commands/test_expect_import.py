@@ -1,5 +1,5 @@
-"""``conformance expect import`` proposes expectations. A run rejects them until a person replaces their
-reason ``unread``.
+"""``conformance expect import`` proposes expectations with the reason ``unread``. A run rejects such
+expectations until a person replaces the reason.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from conformance.target import file as target_file
 
 @pytest.fixture
 def target(tmp_path, monkeypatch):
-    """Write a target file with a folder of expectations, and return the folder of the target file. The plan
-    of the target has two results.
+    """Write a target file with a folder of expectations, and return the folder that contains the target file.
+    The plan of the target has two results.
     """
     shipped = Path(target_file.__file__).parent / "known" / "cpu.toml"
     text = shipped.read_text().replace('name = "cpu"', 'name = "mine"')

@@ -1,4 +1,4 @@
-"""``conformance export`` writes each format and counts the results that a format cannot express."""
+"""``conformance export`` writes each format. It counts the results that the format cannot express."""
 
 from __future__ import annotations
 

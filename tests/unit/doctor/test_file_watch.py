@@ -1,4 +1,6 @@
-"""``doctor.file_watch`` watches the files of a backend, and reports their change when a build has ended."""
+"""``doctor.file_watch`` watches the files of a backend. It reports changed files only when the build has
+ended.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``doctor.impact`` counts the results of the manifest that a missing feature blocks."""
+"""``doctor.missing_feature_impact`` counts the results of the manifest that a missing feature blocks."""
 
 from __future__ import annotations
 

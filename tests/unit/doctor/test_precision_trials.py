@@ -1,4 +1,4 @@
-"""``doctor.precision_trials`` finds the precision class of a device."""
+"""``doctor.precision_trials`` determines the precision class of a device."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def test_rounded_factors_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = torch.Tensor.__matmul__
 
     def rounded(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        bits = left.view(torch.int32) + 0x1000 & -0x2000  # the 13 lowest bits are no part of TF32
+        bits = left.view(torch.int32) + 0x1000 & -0x2000  # TF32 does not have the 13 lowest bits
         return exact(bits.view(torch.float32), right)
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", rounded)

@@ -1,4 +1,4 @@
-"""``conformance expect check`` without a run finds wrong names, modes and dates, and duplicates."""
+"""Without a run, ``conformance expect check`` finds wrong names, modes and dates, and duplicates."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ def test_the_reference_device_has_only_expectations_of_the_cpu() -> None:
         entries.load_expectations(entries.expectation_files(name)).entries
         for name in ("cpu", "hpu-reference")
     )
-    # Faults of torch are waived for every backend and need no expectation. This result has one, because a
-    # backend can pass it although Inductor fails.
+    # Failures of torch itself are waived for every backend and need no expectation. This result has an
+    # expectation, because a backend can pass it although Inductor fails.
     assert {entry.id for entry in cpu if entry.reason != "upstream"} == {"compiled-state/programs@float32"}
     assert {entry.reason for entry in device} == {"upstream"}
     assert "compiled-state/programs@float32" not in manifest.waiver_links("2.13.0", "compile")
-    # A fault of torch on every device except the CPU (docs/torch-bugs.md#narrow).
+    # Results that a bug of torch fails on every device except the CPU (docs/torch-bugs.md#narrow).
     accelerators = {"compile_value/narrow", "compile_views/narrow"}
     rest = {(entry.id, entry.kind) for entry in device if entry.id.split("@")[0] not in accelerators}
     assert rest <= {(entry.id, entry.kind) for entry in cpu}

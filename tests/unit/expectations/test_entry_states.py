@@ -1,4 +1,6 @@
-"""An unrestricted leg judges expectations: it reports stale, over-broad and expired entries."""
+"""An unrestricted leg determines the state of each expectation, and reports stale, over-broad and expired
+entries.
+"""
 
 from __future__ import annotations
 

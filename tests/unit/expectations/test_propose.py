@@ -1,4 +1,6 @@
-"""``expectations.propose`` proposes new expectations for failures of a run, and narrows or removes others."""
+"""``expectations.propose`` proposes new expectations for failures of a run, and narrows or removes existing
+expectations.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from tests.support.sample_legs import DAY, expectation, row
 
 
 def leg_rows(mode: str = "eager", torch: str = "2.13.0", **verdicts: str) -> propose.LegRows:
-    """Return a leg of results ``p/NAME@d``. A value is a verdict, or verdict and failure kind such as
-    ``fail_message``. The default kind is ``value``.
+    """Return the rows of a leg with results ``p/NAME@d``. ``verdicts``: NAME -> a verdict, or a verdict with
+    a failure kind, such as ``fail_message``. Without a kind, a failure has kind ``value``.
     """
     rows = {}
     for name, verdict_and_kind in verdicts.items():
@@ -23,7 +25,7 @@ def leg_rows(mode: str = "eager", torch: str = "2.13.0", **verdicts: str) -> pro
 def lines_after_update(
     entries: list[Expectation], *legs: propose.LegRows, plans: dict[str, list[str]] | None = None
 ) -> list[str]:
-    """Return the expectations after an update as sorted lines "ID KIND REASON MODES TORCH", and then the
+    """Return the expectations after an update, as sorted lines "ID KIND REASON MODES TORCH", followed by the
     notes.
     """
     ids = frozenset(name for each in legs for name in each.rows)

@@ -1,4 +1,4 @@
-"""``expectations.index`` suggests similar names for an unknown name."""
+"""``expectations.result_id_index`` suggests similar names for an unknown name."""
 
 from __future__ import annotations
 

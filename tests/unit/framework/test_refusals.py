@@ -56,7 +56,7 @@ def test_without_a_capability_torch_may_refuse_the_device_type_and_pickle_the_ob
 def test_without_a_capability_the_module_of_the_device_may_lack_a_function(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Some backends register a class or an object as their module, and not a Python module."""
+    """Some backends register a class or an object as their device module, instead of a Python module."""
     target, result_id = target_file.load("cpu").target("eager"), ResultId.parse("fake/add@float32")
 
     class DeviceModule:

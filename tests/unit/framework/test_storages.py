@@ -1,4 +1,4 @@
-"""``framework.storages`` finds out once per device whether tensors have storages."""
+"""``framework.storages`` determines once per device whether tensors have storages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_without_storages_sharing_and_addresses_are_unknown(monkeypatch: pytest.
 
 
 def test_an_error_of_the_tensor_under_test_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that computes late may report its error when the storage is read."""
+    """A device may report the error of an asynchronous kernel only when the storage is read."""
     base = torch.zeros(4)
     assert storages.has_storage(base)
 

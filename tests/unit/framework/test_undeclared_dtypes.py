@@ -1,4 +1,4 @@
-"""A property reports no deviation of a call that needs an undeclared dtype, and reports deviations in
+"""A property reports no deviation of a call that needs an undeclared dtype. It still reports deviations in
 declared dtypes.
 """
 
@@ -68,8 +68,8 @@ def rounds_float64(tree: Any) -> Any:
 def check_operator(
     name: str, operator: str, dtype: str, target: Target, device: Callable[[Any], Any]
 ) -> Result:
-    """Return the result of a property of an operator on a device that returns ``device(result)`` of each
-    call.
+    """Check a property of an operator on a device whose calls return ``device(result)``. Return the result of
+    the check.
     """
     subject = subject_of("operator", operator)
     info = copy.copy(subject.info)
@@ -81,7 +81,7 @@ def check_operator(
 
 
 def eager_results_of(operator: str, missing: Target) -> Iterator[tuple[str, str]]:
-    """Yield the (property, dtype) pairs of an operator's results on a target in eager mode."""
+    """Yield (property, dtype) for each result of an operator in eager mode on the target ``missing``."""
     for entry in properties("operator"):
         if "eager" in entry.modes:
             for dtype in entry.applies(missing, subject_of("operator", operator)):
@@ -223,10 +223,9 @@ class Refuses(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("name", "operator"),
     [
-        # For this behaviour the lab itself needs float64, because it creates float32 numbers from float64
-        # numbers.
+        # This behaviour needs float64, because the lab creates float32 numbers from float64 numbers.
         ("interpolation", "upsample_nearest1d"),
-        # One statement of this behaviour loops over dtypes. One of them is float64, which the target does not
+        # One statement of this behaviour loops over dtypes, among them float64, which the target does not
         # declare.
         ("permutations", "randperm"),
     ],
@@ -241,7 +240,7 @@ def test_a_fault_in_float32_is_detected_although_the_behaviour_needs_float64(
 
 
 class Exaggerates(TorchDispatchMode):
-    """Dispatch mode that draws numbers with a wrong mean and scale."""
+    """Dispatch mode in which normal random numbers have a wrong mean and scale."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
@@ -311,7 +310,7 @@ def test_an_observation_of_an_undeclared_dtype_is_omitted(monkeypatch: pytest.Mo
         return tree
 
     def program(lab: Lab) -> None:
-        """Show a number."""
+        """Record a float64 number."""
         lab.same("a number", lab.put(1.5, dtype=torch.float64) + 1)
 
     entry = behaviour.Behaviour("a-number", "tensor", program, ())
@@ -326,7 +325,7 @@ def test_tensors_of_declared_dtypes_in_an_observation_are_compared(monkeypatch: 
         return tree_map(lambda x: x + 1 if isinstance(x, torch.Tensor) and not is_lab_working() else x, tree)
 
     def program(lab: Lab) -> None:
-        """Show two sums."""
+        """Record two sums."""
         leaves = [lab.put([1.0], dtype=dtype) for dtype in (torch.float64, torch.float32)]
         lab.same("sums", [x + 1 for x in leaves])
 

@@ -1,4 +1,6 @@
-"""Seeds depend on names and on the seed of the run. The seed of the release leaves them as they are."""
+"""Seeds depend on names and on the seed of the run. If the run has the seed of the release, seeds depend on
+names only.
+"""
 
 from __future__ import annotations
 

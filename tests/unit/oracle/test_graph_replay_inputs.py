@@ -43,8 +43,8 @@ def test_the_first_accurate_replay_data_is_chosen_or_else_the_first() -> None:
 
 
 def test_replay_data_with_an_inexact_reference_is_skipped() -> None:
-    """Replay data is skipped if the CPU's float16 result is too inexact. An example is a norm of two numbers
-    so close that their mean, rounded to float16, loses most of their difference.
+    """Replay data is skipped if the CPU's float16 result is too inexact. An example is the norm of two
+    numbers that are so close that their mean, rounded to float16, loses most of their difference.
     """
     target = Target("fake", None, "cpu", frozenset({"float16"}), {})
     recorder = Recorder(ResultId(CaseId("graph_value", NORM.name), "float16"), seed=0)

@@ -1,4 +1,6 @@
-"""The sensitivity of a result is the sum of the effects of its arguments, and no call changes another."""
+"""The sensitivity of a result is the sum of the effects of its arguments. The calls that measure it do not
+affect each other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``plan.shards`` assigns subjects to shards by their recorded seconds. Shards are disjoint, complete and
+"""``plan.shards`` assigns subjects to shards by their recorded seconds. The shards are disjoint, complete and
 reproducible, and take nearly the same time.
 """
 

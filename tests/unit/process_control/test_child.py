@@ -46,7 +46,7 @@ def python_child(folder: Path, code: str, *, channel: bool = False, stdout: bool
 
 
 def is_running(pid: int) -> bool:
-    """Return whether the process runs. A zombie process does not run."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -261,7 +261,7 @@ def test_a_process_that_closes_its_channel_may_end_by_itself(tmp_path: Path) -> 
 def test_a_process_may_exit_by_itself_after_its_channel_is_closed(tmp_path: Path) -> None:
     code = "link.send(b'')\nassert link.receive() is None\nprint('left')"
     children = []
-    for name in ("first", "second"):  # a log of its own for each: both print at the same time
+    for name in ("first", "second"):  # separate logs, because both print at the same time
         (tmp_path / name).mkdir()
         children.append(python_child(tmp_path / name, LINK + code, channel=True))
     stubborn = python_child(tmp_path, LINK + "link.send(b''); time.sleep(100)", channel=True)

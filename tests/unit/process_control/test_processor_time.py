@@ -1,4 +1,6 @@
-"""``process_control.processor_time`` measures a process with its descendants."""
+"""``process_control.processor_time`` measures the processor time of a process together with
+its descendants.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ COMPUTE = "import time\nwhile time.process_time() < 0.5: pass\n"
 
 
 def seconds_of(program: str) -> float:
-    """Return the processor time of a program after it printed a line, before it ends."""
+    """Run a program. When it prints ``ready``, return the processor seconds that it and its children have
+    used.
+    """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         seconds = processor_seconds(process.pid)

@@ -22,7 +22,8 @@ from conformance.process_control.supervisor import ChildNotStarted, Supervisor, 
 from tests.support import python_path
 from tests.unit.process_control.test_child import is_running, wait_until_true
 
-#: Code of a worker: log each unit that begins, execute it if it is Python code, and reply with the unit.
+#: Code of a worker: log each unit that begins, execute the unit if it is Python code, and reply with the unit
+#: and the process id.
 WORKER = """
 import ctypes, os, signal, sys, time
 from conformance.process_control.parent_link import ParentLink
@@ -285,7 +286,7 @@ time.sleep(100)
 def test_a_reply_or_end_is_collected_from_all_processes(
     tmp_path: Path, first: str, second: str, due: list[Any]
 ) -> None:
-    """After a failure of one process, the other process has only the grace period to reply, not the full
+    """After one process has failed, the other process must reply within the grace period instead of the full
     limit.
     """
     variables = {**os.environ, "PYTHONPATH": python_path()}

@@ -1,4 +1,6 @@
-"""Each operator that a mode excludes does not support the mode on torch's CPU either."""
+"""If the suite excludes an operator in a mode, torch's CPU does not support the operator in
+this mode either.
+"""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None
     value/opa@d (value) worda
     conformance repro value/opa@d --target cpu --mode eager
     conformance repro value/opj@d --target cpu --mode eager
-  and 3 more of 3 other causes; report.html has them all
+  and 3 more, of 3 other causes; report.html lists all causes
 unexpected results: exit 1""",
     )
 

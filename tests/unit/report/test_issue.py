@@ -72,4 +72,4 @@ def test_a_message_cannot_end_its_code_block() -> None:
 def test_many_results_are_counted() -> None:
     group, legs = cause_with_legs(count=40)
     text = issue.issue_body(group, legs, "mine.toml")
-    assert text.count("- `value/") == 15 and "- and 25 more, of `value`" in text
+    assert text.count("- `value/") == 15 and "- and 25 more, of property `value`" in text

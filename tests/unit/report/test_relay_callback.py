@@ -1,4 +1,4 @@
-"""``report.relay_callback`` rejects each callback body that the relay or the HUD would reject."""
+"""``report.relay_callback`` rejects each callback body that the relay or PyTorch's HUD would reject."""
 
 from __future__ import annotations
 

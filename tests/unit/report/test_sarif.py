@@ -1,5 +1,5 @@
-"""``report.sarif`` writes one alert of GitHub's code scanning per cause. The alert is at a file of the
-backend if the failure message names one.
+"""``report.sarif`` writes one alert for GitHub's code scanning per cause. If the failure message names a file
+of the backend, the alert is at this file.
 """
 
 from __future__ import annotations

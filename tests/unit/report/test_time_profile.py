@@ -52,8 +52,8 @@ def test_seconds_add_up_by_phase_property_and_subject() -> None:
         ("operator/add", 5.5),
         ("operator/mul", 1.0),
     ]
-    # The samples of the phases cover 3.5 s of the 6.5 s of the results. All phases are multiplied by one
-    # factor, so that they add up to 6.5 s.
+    # The stack samples of all phases cover 3.5 s, but the results took 6.5 s. All phases are multiplied by
+    # one factor, so that they add up to 6.5 s.
     scaled = profile.total.scaled()
     assert list(scaled) == list(PHASES)
     assert sum(scaled.values()) == pytest.approx(6.5)
@@ -74,7 +74,7 @@ def test_the_bins_of_a_worker_show_phases_and_idle_time() -> None:
     busy = [sum(bin_seconds.values()) for bin_seconds in first.bins]
     assert busy == pytest.approx([1.0] * 60 + [0.0] * 120 + [1.0] * 60)
     assert first.bins[0] == {"device": 0.5, "compare": 0.5} and first.bins[239] == {"device": 1.0}
-    # A result without samples has the average distribution of the samples of its property.
+    # A result without stack samples gets the average distribution of its property's samples.
     assert second.bins[100] == pytest.approx({"device": 31 / 32, "compare": 1 / 32}, abs=1e-3)
     assert not second.bins[59]
 

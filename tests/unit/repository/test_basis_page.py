@@ -1,4 +1,4 @@
-"""The numbers of the page on bases are those of the code."""
+"""The counts in docs/basis.md equal the numbers of properties in the code."""
 
 from __future__ import annotations
 

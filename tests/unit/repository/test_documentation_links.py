@@ -17,8 +17,8 @@ from conformance.properties.registry import properties
 _GENERATED = re.compile(r"generated/(torch(?:\.\w+)+)\.html")
 
 
-#: Matches pages outside of PyTorch's main documentation: its tutorials and C++ documentation, and the
-#: documents to which its pages refer.
+#: Matches pages outside of PyTorch's main documentation: PyTorch's tutorials and C++ documentation, and other
+#: documents to which PyTorch's pages refer.
 _OTHER_ADDRESSES = re.compile(
     r"https://(docs\.pytorch\.org/(functorch|tutorials|cppdocs)|docs\.python\.org/3|data-apis\.org/array-api)/"
 )
@@ -38,7 +38,8 @@ def _object_named(name: str) -> object:
     resolved: object = importlib.import_module(parts[0])
     for number, part in enumerate(parts[1:], 2):
         if not hasattr(resolved, part):
-            # ``torch.autograd.gradcheck`` is a function and a module, which has the function of the page.
+            # The attribute ``torch.autograd.gradcheck`` is a function. The module of the same name contains
+            # the function that the page documents.
             resolved = importlib.import_module(".".join(parts[: number - 1]))
         if not hasattr(resolved, part):
             importlib.import_module(".".join(parts[:number]))
@@ -55,7 +56,8 @@ def test_every_property_names_a_page() -> None:
 def test_pages_of_a_single_name_document_an_existing_name() -> None:
     names = {match[1] for page in _properties_by_page() if (match := _GENERATED.fullmatch(page))}
     assert len(names) > 15
-    # The functions of a newer release, on which the release exclusions require the property.
+    # This function exists only in newer releases of torch. The release exclusions require its property only
+    # there.
     names -= {"torch.accelerator.random.get_rng_state"} if not hasattr(torch.accelerator, "random") else set()
     for name in names:
         _object_named(name)

@@ -60,7 +60,7 @@ def test_a_part_of_the_parameter_sets_runs_outside_the_nightly_run(
 @pytest.mark.parametrize("option", ["every=1", "every='2'", "each=2"])
 def test_a_wrong_option_is_an_error(tmp_path: Path, option: str) -> None:
     output = output_of_pytest(tmp_path, SAMPLED.replace("every=2", option), "")
-    assert "its only option is every=N, N above 1" in output
+    assert "its only option is every=N, with an integer N above 1" in output
 
 
 def test_a_marker_without_a_reason_is_an_error(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Only ``process_control`` supervises processes. Other modules may only run a quick command to its end."""
+"""Only ``process_control`` supervises processes. Other modules may only run a short command and wait until it
+ends.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Each row of the workflow other-backends.yml has a backend of the registry and a target with the same
-device.
+"""Each row of the workflow other-backends.yml names a backend of the registry, and a target with the same
+device as the backend.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def test_every_row_has_a_backend_and_a_target_of_the_same_device() -> None:
 
 
 def test_the_conforming_variants_have_rows() -> None:
-    """Each conforming variant except no-mkldnn has a row, and so have the two Gaudi models and the tiny
-    device.
+    """The workflow has a row for each conforming variant except no-mkldnn, and for the two Gaudi models and
+    the tiny device.
     """
     text = (ROOT / ".github" / "workflows" / "other-backends.yml").read_text()
     variants = {path.name for path in (ROOT / "tests" / "conforming_variants").glob("*.toml")}

@@ -217,7 +217,7 @@ def test_a_definition_is_copied_with_its_dependencies() -> None:
     )
     assert "conformance" not in text.replace("of the conformance", "")
     space: dict[str, Any] = {"__name__": "snippet"}
-    sys.modules["snippet"] = type(sys)("snippet")  # dataclasses look up the module of a class
+    sys.modules["snippet"] = type(sys)("snippet")  # @dataclass looks up the module of a class
     exec("from __future__ import annotations\n" + text, space)
     assert str(space["made"].parse("value/add@float32")) == "value/add@float32"
 
@@ -332,7 +332,7 @@ def test_every_check_that_call_snippets_use_exists() -> None:
     assert names == {name for name in vars(snippet_call_checks) if name.startswith("check_")}
 
 
-# Shrinking, with an injected fault on the CPU
+# Tests of shrinking, with an injected fault on the CPU
 
 
 def trial_with_broken_operator(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
@@ -394,7 +394,7 @@ def test_a_fault_of_strides_keeps_a_strided_input() -> None:
 
 
 def test_shrinking_does_not_accept_a_different_failure() -> None:
-    """If a smaller input is refused, it does not reproduce the wrong value of the larger input."""
+    """If a smaller input is refused, the refusal does not reproduce the wrong value of the larger input."""
 
     def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.numel() < 6:

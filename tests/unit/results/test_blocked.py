@@ -1,4 +1,6 @@
-"""A result that fails only because something more basic fails names it in ``blocked_by``."""
+"""If a result fails only because something more basic fails, its ``blocked_by`` names the more
+basic failure.
+"""
 
 from __future__ import annotations
 

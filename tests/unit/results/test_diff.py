@@ -15,7 +15,7 @@ from tests.support.sample_legs import leg
 
 
 def legs_with_verdicts(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
-    """Return a list with one leg of results ``p/NAME@d``: name -> verdict."""
+    """Return a list with one leg of results ``p/NAME@d``. ``verdicts``: NAME -> verdict."""
     rows = [
         {
             "id": f"p/{name}@d",
@@ -31,9 +31,10 @@ def legs_with_verdicts(mode: str = "eager", **verdicts: str) -> list[dict[str, A
 
 
 def name_of_change_list(old: str | None, new: str | None) -> str:
-    """Return the name of the list that contains a result whose verdict changed from ``old`` to ``new``.
+    """Return the name of the list of a run comparison that contains a result whose verdict changed from
+    ``old`` to ``new``.
 
-    None means that the run has no such result.
+    None as a verdict means that the run does not have the result.
     """
     before = legs_with_verdicts(**({"a": old} if old else {}), same="pass")
     after = legs_with_verdicts(**({"a": new} if new else {}), same="pass")
@@ -69,8 +70,8 @@ def test_the_list_of_each_change_of_verdict(old: str | None, new: str | None, ex
 def legs_with_one_failure(
     verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str
 ) -> list[dict[str, Any]]:
-    """Return a list with one leg. Its result ``p/a@d`` has one failure per failure kind in ``messages``, and
-    ``samples`` are its failing samples. Its result ``p/same@d`` passes.
+    """Return a list with one leg of two results. ``p/a@d`` has one failure per failure kind in ``messages``,
+    and ``samples`` are its failing samples. ``p/same@d`` passes.
     """
     (failing_leg,) = legs_with_verdicts(a=verdict, same="pass")
     failing_leg["results"][0] |= {

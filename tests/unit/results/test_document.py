@@ -23,7 +23,7 @@ def test_results_are_validated_on_write_and_on_read(tmp_path: Path) -> None:
     valid["legs"][0]["seconds"] = 1.5
     results.write_results(path, valid)
     assert results.read_results(path) == valid
-    with pytest.raises(UsageError, match=r"have \d+ bytes; at most 100 are read"):
+    with pytest.raises(UsageError, match=r"have \d+ bytes; the maximum is 100"):
         results.read_results(path, limit=100)
     valid["legs"][0]["results"][0]["verdict"] = "passed"
     with pytest.raises(

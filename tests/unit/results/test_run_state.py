@@ -95,9 +95,11 @@ def test_a_result_whose_probe_was_interrupted_runs_again() -> None:
 
 
 def lost_run(*rows: tuple[str, str, bool]) -> RunState:
-    """Return a run with results of operator ``s`` in order: id, verdict, and whether it was independent."""
+    """Return a run with results of operator ``s``. Each row has a result id, a verdict, and whether the lost
+    worker was reported as independent of other workers.
+    """
     state = RunState()
-    dtypes = ["float32", "float64", "int64"]  # of two kinds
+    dtypes = ["float32", "float64", "int64"]  # floating-point and integer
     cases = [["operator", name, "s", 0] for name in "abcd"]
     state.apply({"event": "plan", "dtypes": [dtypes], "cases": cases})  # type: ignore[typeddict-item]
     for number, (name, verdict, independent) in enumerate(rows):
@@ -118,7 +120,7 @@ def lost_run(*rows: tuple[str, str, bool]) -> RunState:
             [("a/s@float32", "crash", False), ("b/s@int64", "crash", False), ("c/s@int64", "crash", False)],
             {LossGroup("operator", "s")},
         ),
-        # Only floats were lost, so integers may pass.
+        # Only floating-point dtypes were lost, so integer dtypes may pass.
         (
             [
                 ("a/s@float32", "crash", False),
@@ -145,7 +147,7 @@ def lost_run(*rows: tuple[str, str, bool]) -> RunState:
             ],
             set(),
         ),
-        # Another result may have blocked the device.
+        # Results of other workers may have blocked the device.
         (
             [
                 ("a/s@float32", "timeout", False),

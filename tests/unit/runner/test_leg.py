@@ -1,4 +1,4 @@
-"""The runner splits the recheck of reference values into parts. Each value is in one part, and each
+"""The runner splits the recheck of reference values into parts. Each value is in exactly one part, and each
 difference is reported.
 """
 
@@ -22,7 +22,7 @@ class Journal:
 
 
 class Rounds:
-    """A replacement for the runner's class Rounds, with the attributes that the recheck uses."""
+    """A replacement for the runner's class ``Rounds``. It has only the attributes that the recheck uses."""
 
     mode = "eager"
 

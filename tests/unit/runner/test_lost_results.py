@@ -1,4 +1,6 @@
-"""``runner.leg`` gives up the subjects and properties that end their processes, and no others."""
+"""``runner.leg`` stops running subjects and properties that repeatedly end their processes. It runs all
+others.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from conformance.runner.pytest_rounds import Rounds
 from conformance.runner.resume import rerun_results
 from tests.support.simulated_xdist import SimulatedSession
 
-#: Returns whether a result ends its process.
+#: Type of a function that returns whether the result of a case in a dtype ends its process.
 Crashes = Callable[[Case, str], bool]
 DTYPES = ("float32", "bfloat16", "float16", "int64")
 
 
 class SimulatedRounds(Rounds):
-    """Rounds without processes; the scheduler of the suite distributes their cases."""
+    """Rounds without processes. The suite's scheduler assigns the cases to simulated workers."""
 
     def __init__(self, plan: Plan, workers: int, crashes: Crashes) -> None:
         self.run_state = RunState()
@@ -56,11 +58,13 @@ class SimulatedRounds(Rounds):
         session.run(lambda item: not self._run_case(cases[item], attempt))
 
     def _run_case(self, case: Case, attempt: int) -> bool:
-        """Run the results of a case up to the first that ends the process; return True if none does."""
+        """Run the results of a case until one ends the process. Return whether no result ended
+        the process.
+        """
         for dtype in case.dtypes_in_run_order():
             name = f"{case.id}@{dtype}"
             if self.run_state.has_attempt(name, attempt):
-                continue  # another worker had it, and this one continues the case
+                continue  # another worker ran this result
             verdict = "crash" if self.crashes(case, dtype) else "pass"
             self._write("dtype", worker="w", id=name, attempt=attempt)
             self._write("result", worker="w", result={"id": name, "verdict": verdict, "attempt": attempt})
@@ -87,8 +91,9 @@ def plan_of(subjects: int, dtypes: tuple[str, ...], kind: str = "operator") -> P
 
 
 def losses_of_a_property(workers: int) -> int:
-    """Return the number of processes that a property in a dtype may cost: five in a row, those that the other
-    workers run at that time, and a sample of three, and as many second attempts.
+    """Return the largest number of processes that a property may end in one dtype. In each of two attempts
+    these are LOST_SUBJECTS_IN_A_ROW subjects in a row, the cases that other workers run at that time, and a
+    sample of three subjects.
     """
     return 2 * (LOST_SUBJECTS_IN_A_ROW + workers - 1 + 3)
 
@@ -112,7 +117,7 @@ def test_a_property_is_given_up_only_in_the_dtype_that_ends_its_process(workers:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_subjects_are_given_up_and_their_properties_are_not(workers: int) -> None:
     rounds = finished_run(plan_of(40, DTYPES), workers, lambda case, dtype: case.subject <= "operator05")
-    assert rounds.deaths <= 6 * 4 + 6  # three, and one alone
+    assert rounds.deaths <= 6 * 4 + 6  # four per subject: three results, and one that runs alone
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -133,7 +138,9 @@ def test_a_defect_of_half_of_the_subjects_is_not_taken_for_the_property(workers:
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_subject_that_others_took_with_them_is_not_given_up(workers: int) -> None:
-    """Operator 07 crashes three times because others reset the device, and passes when it runs alone."""
+    """Operator 07 crashes three times because other operators reset the device. It passes when
+    it runs alone.
+    """
     crashes = 0
 
     def is_lost(case: Case, dtype: str) -> bool:
@@ -155,7 +162,9 @@ def test_a_property_of_the_same_name_of_another_kind_is_not_given_up() -> None:
 
 
 def rerun_of_failures(crashes_again: Crashes) -> SimulatedRounds:
-    """Return a run in which two subjects end their processes, after a rerun of its failures."""
+    """Run a plan in which two subjects end their processes. Rerun the failures, of which ``crashes_again``
+    still end their processes, and return the run.
+    """
     plan = plan_of(20, DTYPES[:2])
     rounds = finished_run(plan, 2, lambda case, dtype: case.subject < "operator02")
     failed = [name for name, rows in rounds.run_state.attempts.items() if rows[-1]["verdict"] == "crash"]

@@ -11,7 +11,9 @@ from conformance.runner.progress import Progress
 
 
 def progress_of(run_state: RunState, **expected: float) -> Progress:
-    """Return the progress of a new run of four results, whose events the run state has since received."""
+    """Return the progress of a run of four results that starts empty and then receives the attempts of
+    ``run_state``.
+    """
     attempts, run_state.attempts = run_state.attempts, {}
     expected_seconds = expected or {f"p/s@{index}": 1.0 for index in range(4)}
     progress = Progress(run_state, expected_seconds, label="leg", out=io.StringIO())
@@ -24,7 +26,8 @@ def progress_of(run_state: RunState, **expected: float) -> Progress:
     [
         (["pass", "skip"], "2/4 results (50 %), none failing, 1/s, 2 s left"),
         (["pass", "fail", "fail"], "3/4 results (75 %), 2 failing, expected ones included, 2/s, 1 s left"),
-        # The crash took 30 s. Its second attempt, and a third of the fourth result's, are still to come.
+        # The crash took 30 s, and so will its second attempt. One of three results crashed, so the estimate
+        # adds a third of a second attempt for the fourth result.
         (["pass", "fail", "crash"], "3/4 results (75 %), 2 failing, expected ones included, 2/s, 41 s left"),
         (
             ["pass", "fail", "crash", "timeout"],

@@ -1,5 +1,5 @@
-"""``samples.copies`` copies samples to a device with their memory layout, and reports a device that cannot
-store them.
+"""``samples.copies`` copies samples to a device with their memory layout. If the device cannot store a
+sample, this is reported.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HOST = torch.device("cpu")
 
 
 class RefusesOperators(TorchDispatchMode):
-    """Dispatch mode of a device that refuses the named operators. ``set_`` on one-dimensional tensors is
-    always allowed.
+    """Dispatch mode of a device that refuses the named operators. ``set_`` is still allowed for
+    one-dimensional contiguous tensors at storage offset 0.
     """
 
     def __init__(self, *names: str) -> None:
@@ -140,7 +140,9 @@ def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
 
 
 def copy_on(sample: Sample, **capabilities: bool) -> Sample:
-    """Return the copy of a sample for a target on the CPU that declares these capabilities."""
+    """Copy a sample to the CPU as the device of a target that declares these capabilities, and return the
+    copy.
+    """
     target = dataclasses.replace(load("cpu").target("eager"), capabilities=capabilities)
     copy = copies.to_device(sample, target)
     assert copy is not None
@@ -194,6 +196,8 @@ def test_modules_and_optimizers_are_copied_with_the_layouts_that_the_device_has(
 
 
 def test_properties_copy_to_the_device_by_copier_to() -> None:
-    """A copier that a property makes itself would not know which layouts the device has."""
+    """Properties create copiers with ``copier_to``. A ``Copier`` that a property creates itself would not
+    know which layouts the device supports.
+    """
     sources = (ROOT / "conformance" / "properties").rglob("*.py")
     assert [str(path) for path in sources if re.search(r"\bCopier\(", path.read_text())] == []

@@ -1,5 +1,5 @@
-"""``samples.enlarged`` enlarges samples so that the CPU still accepts them, and excludes enlargements whose
-result grows faster than the input.
+"""``samples.enlarged`` enlarges samples that the CPU still accepts after the enlargement. It omits an
+enlargement if the result grows faster than the input.
 """
 
 from __future__ import annotations

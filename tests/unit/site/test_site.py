@@ -136,7 +136,7 @@ def legs_of_night(day, *modes, **changes):
 
 def test_a_cell_without_a_new_result_is_missing(put, tmp_path):
     """A cell without a result in the newest run is missing. The first run has two modes, the next two runs
-    lack the second mode, and the last run has it again.
+    lack the second mode, and the last run has both modes again.
     """
     first = legs_of_night(5, *MODES)
     put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
@@ -175,7 +175,7 @@ def test_nights_are_ordered_by_receipt_and_not_by_the_backends_clock(put, tmp_pa
 
 
 def test_older_versions_of_a_nightly_build_are_not_missing(put, tmp_path):
-    """The build ``nightly`` is a different version of torch each night. Older versions are not
+    """The build ``nightly`` is a different version of torch each night. Cells of older versions do not become
     missing cells.
     """
     for day, torch in ((5, "2.14.0.dev5"), (7, "2.14.0.dev7")):
@@ -236,7 +236,9 @@ def test_two_builds_of_the_same_torch(put, tmp_path):
 
 
 def test_a_vendor_result_does_not_hide_a_missing_cell(put, tmp_path):
-    """A cell is missing if the suite's own run lacks it, although a vendor reported a result in between."""
+    """A cell is missing if the newest run of the suite's own workflow has no result for it, even if a vendor
+    reported a result.
+    """
     (first,) = legs_of_night(1, "eager")
     put("cpu", "r1", first, provenance=provenance_of_night(1), table=matrix_table(first))
     for day in (2, 8):

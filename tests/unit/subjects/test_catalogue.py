@@ -1,4 +1,4 @@
-"""An extra module that cannot be imported is a usage error."""
+"""An extra module (option ``--extra``) that cannot be imported is a usage error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hooks of a target file replace ``torch.accelerator`` for a device that it does not know."""
+"""Hooks of a target file replace ``torch.accelerator`` for a device that ``torch.accelerator``
+does not know.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,12 @@ def memory_allocated() -> int:
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Target:
-    """Return a target that ``torch.accelerator`` does not know. Each question to the latter fails."""
+    """Return a target whose device ``torch.accelerator`` does not know. A call of ``torch.accelerator`` fails
+    the test.
+    """
 
     def fail(*arguments: object) -> None:
-        raise AssertionError("torch.accelerator was asked about a device that it does not know")
+        raise AssertionError("torch.accelerator was called for a device that it does not know")
 
     for name in ("synchronize", "current_accelerator", "device_count", "memory_allocated"):
         monkeypatch.setattr(torch.accelerator, name, fail, raising=False)

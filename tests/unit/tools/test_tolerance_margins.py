@@ -1,4 +1,4 @@
-"""Tolerances are wide enough for good kernels and narrow enough for bad ones; ``docs/tolerances.md``."""
+"""Tolerances are wide enough for good kernels and narrow enough for bad kernels (docs/tolerances.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from conformance.samples.operators import samples_of
 from conformance.subjects import catalogue
 from tools import tolerance_margins
 
-#: Operators of each class. The narrowest tolerance in float32 must be below the limit, in units.
+#: Operators of each tolerance class -> limit for the operator's narrowest tolerance in float32, in units of
+#: the result (docs/tolerances.md).
 OPERATORS = {
     "exp": 9,
     "tanh": 9,
@@ -33,7 +34,7 @@ OPERATORS = {
 
 
 def subject(name: str) -> catalogue.Subject:
-    """Return an operator of torch's database."""
+    """Return the operator with the shortest name that starts with ``name``."""
     matching = [subject for subject in catalogue.subjects("operator") if subject.name.startswith(name)]
     return min(matching, key=lambda subject: len(subject.name))
 

@@ -34,7 +34,7 @@ def test_other_refusals_do_not_remove_a_dtype_whose_call_passed():
     assert refused_pairs(refused, row("fake/add@int8", "pass")) == ([("add", "int8")], {})
     works = row("value/add@int8", "pass")
     pairs, unexported = refused_pairs(works, row("out/add@int8", "unsupported"))
-    assert pairs == [] and unexported == {"out/add@int8": "a list of dtypes cannot express it"}
+    assert pairs == [] and unexported == {"out/add@int8": "a list of dtypes cannot express this deviation"}
 
 
 def test_without_a_call_nothing_is_known_of_the_dtype():

@@ -105,8 +105,8 @@ def test_an_out_of_tree_device_is_found_by_both_of_its_names(tmp_path, monkeypat
 
 
 def test_decorators_apply_to_a_generated_test_class(tmp_path):
-    """Among upstream's generated tests, a test with an expected failure passes, a crashing test is skipped,
-    and an unexpected pass fails.
+    """The exported decorators apply to tests that upstream generates: a test with an expected failure passes,
+    a crashing test is skipped, and an unexpected pass fails.
     """
     from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
     from torch.testing._internal.common_utils import TestCase

@@ -70,7 +70,7 @@ def test_the_longer_of_two_matching_method_names_is_used():
         ("hello", "is not the name of a test"),
         ("TestCommonHPU", "is not the name of a test"),
         ("x" * 10_000, "is not the name of a test"),
-        ("TestCUDA.test_out_add_hpu_float32", "is of a class"),
+        ("TestCUDA.test_out_add_hpu_float32", "belongs to a test class"),
         ("TestCommonHPU.test_out_add_cuda_float32", "matches no method, entry and dtype"),
         ("TestCommonHPU.test_out_no_such_hpu_float32", "matches no method, entry and dtype"),
         ("TestCommonHPU.test_out_add_hpu_float31", "matches no method, entry and dtype"),

@@ -1,4 +1,4 @@
-"""``worker.continued_cases`` knows the results of a continued case that have begun."""
+"""``worker.continued_cases`` determines which results of a continued case have begun."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ def test_results_that_have_begun_are_included_after_the_mark(tmp_path: Path) -> 
     assert begun.include("a::x[p/s]", "p/s@float32") and begun.include("a::x[p/s]", "p/s@int64")
     continued_cases.remove_marks(tmp_path)
     assert not begun.include("a::x[p/s]", "p/s@int64")
-    continued_cases.remove_marks(tmp_path)  # nothing is left to remove
+    continued_cases.remove_marks(tmp_path)  # accepts that no mark is left

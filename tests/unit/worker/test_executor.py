@@ -69,8 +69,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
     ("second", "note"),
     [
         (passes, "it ends as pass"),
-        (fails_elsewhere, "it fails in another way (samples that did not fail before: 3)"),
-        (refuses, "it fails in another way (kinds value → refused)"),
+        (fails_elsewhere, "it fails differently (samples that did not fail before: 3)"),
+        (refuses, "it fails differently (kinds value → refused)"),
     ],
 )
 def test_a_failure_that_differs_in_the_rerun_is_intermittent(

@@ -19,7 +19,7 @@ from conformance.target.target import Target
 from conformance.worker import mode_evidence
 from conformance.worker.executor import Executor
 
-#: By operator: how often a lazy graph has run the operator, as the fake device reports it.
+#: Operator -> how often a lazy graph ran the operator, as the fake device reports it.
 counts: dict[str, int] = {}
 steps = 0
 
@@ -51,7 +51,9 @@ def lazy_target(hooks: dict[str, str] | None = None) -> Target:
 
 @pytest.fixture()
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return an empty list, and reset the counters of the fake device. Checks append a number per call."""
+    """Reset the counters of the fake device. Return an empty list, to which a check appends one number per
+    call.
+    """
     counts.clear()
     recorded_calls: list[int] = []
     return recorded_calls

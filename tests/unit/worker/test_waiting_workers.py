@@ -1,4 +1,6 @@
-"""``worker.waiting_workers`` finds workers that wait, but neither workers that compute nor slow devices."""
+"""``worker.waiting_workers`` finds workers that wait. Workers that compute, and workers of a slow device, do
+not count as waiting.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class Scheduler:
 
 
 class Machine:
-    """Workers whose processor time and clock a test sets."""
+    """A machine with workers. A test sets the clock and the processor time of each worker."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()
@@ -81,7 +83,9 @@ def test_each_item_begins_anew() -> None:
 
 
 def test_a_slow_device_gets_no_additional_work() -> None:
-    """After an item that was idle for 10 s has finished, an idle worker waits only after 30 s."""
+    """If an item was idle for 10 s and then finished, the next item counts as waiting only after 30 idle
+    seconds.
+    """
     machine = Machine()
     node = machine.worker(1, 0)
     machine.pass_seconds(10)

@@ -1,4 +1,4 @@
-"""``worker.xdist_scheduler`` assigns all cases of a subject to one worker, goes on while workers wait, and
+"""``worker.xdist_scheduler`` assigns all cases of a subject to one worker, continues while workers wait, and
 samples a subject that ends or blocks its process.
 """
 
@@ -13,7 +13,7 @@ from tests.support.simulated_xdist import Node, SimulatedSession
 
 
 def session_of(subjects: int, workers: int, *, properties: str = "abc", **options: Any) -> SimulatedSession:
-    """Return a session with an item per subject and property."""
+    """Return a session with one item for each pair of subject and property."""
     items = [f"{name}/op{index}" for index in range(subjects) for name in properties]
     return SimulatedSession(items, workers, **options)
 
@@ -100,7 +100,7 @@ def test_other_subjects_run_while_a_worker_waits() -> None:
             session.finish(node)
             session.scheduler.set_waiting({blocked})
             session.let_workers_start()
-    # The sample finished, so only the waiting item and the item in its worker's queue are left.
+    # The sample finished, so the only items left are the waiting item and the next item of its worker.
     assert sorted(session.finished) == sorted(set(session.items) - {"a/op0", "b/op0"})
     assert not session.scheduler.tests_finished
     assert session.lose(blocked) == "a/op0"
@@ -127,9 +127,9 @@ def test_a_slow_item_that_finishes_counts_and_its_subject_goes_on() -> None:
     ("began", "ended", "independent"),
     [
         (20.0, 25.0, True),
-        (5.0, 8.0, False),  # it ended before the lost result began for certain
-        (20.0, 60.0, False),  # it took long: it may have been blocked, too
-        (70.0, 75.0, False),  # another item that blocked the device may have ended by then
+        (5.0, 8.0, False),  # the item may have ended before the lost result began
+        (20.0, 60.0, False),  # the item took long, so it may have been blocked, too
+        (70.0, 75.0, False),  # an item that blocked the device may have ended before
     ],
 )
 def test_a_lost_item_is_independent_if_the_device_ran_a_short_item_of_another_worker_meanwhile(
@@ -201,7 +201,7 @@ def test_a_spare_worker_is_kept_after_the_first_loss() -> None:
     assert len(session.nodes) == 3 and len(session.running()) == 2
     spare = next(node for node in session.nodes if node not in session.running())
     session.lose(next(iter(session.running())))
-    assert spare in session.running()  # at once, before the new worker has started
+    assert spare in session.running()  # immediately, before the new worker has started
     session.run()
     assert len(session.finished) == len(session.items) - 2
 
@@ -223,7 +223,9 @@ def test_a_property_that_finishes_in_between_is_assigned_to_the_end() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_each_item_runs_once_whatever_is_lost_or_waits(seed: int) -> None:
-    """Only items of a subject of which several were lost may be left over."""
+    """Each item runs at most once. Items that never run belong to a subject of which at least two items were
+    lost.
+    """
     chance = random.Random(seed)
     session = session_of(
         8, 2, properties="abcdef", most_additional=chance.choice([0, 4]), property_losses=1000

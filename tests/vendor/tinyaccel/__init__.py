@@ -1,7 +1,8 @@
-"""A small device early in its bring-up, which this module registers with torch as ``tiny``.
+"""A small artificial device, which this module registers with torch as ``tiny``.
 
-The device plays the role of a vendor's package in the tests of the suite. The environment variable
-``TINY_STAGE`` selects a stage of the development. The default is the last stage. Each stage adds features:
+In the tests of the suite, the device plays the role of a vendor's package during bring-up. The environment
+variable ``TINY_STAGE`` selects a stage of the development. The default is the last stage. Each stage adds
+features:
 
 1. memory, factories and copies (torch does not know yet that an accelerator exists)
 

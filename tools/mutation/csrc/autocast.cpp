@@ -38,7 +38,7 @@ std::string g_wrong_kind;
 int64_t g_casts_met = 0;
 int64_t g_casts_changed = 0;
 std::set<std::pair<std::size_t, std::string>> g_casts_seen;
-// The value of each weight at its first cast, by the address of the weight.
+// The value that each weight had at its first cast, by the address of the weight.
 std::map<const void*, at::Tensor> g_old_weights;
 
 std::vector<at::ScalarType> dtypes_of(const Stack& values, std::size_t from) {

@@ -1,4 +1,4 @@
-// Interposes the kernels that cast under autocast. A point is an index into the names passed to
+// Interposes the kernels that cast under autocast. A mutation point is an index into the names passed to
 // `install_autocast`.
 #pragma once
 
@@ -16,8 +16,8 @@ void install_autocast(const std::string& key,
 
 void observe_autocast(bool on);
 
-// Return the recorded pairs (point, operator). A triggered mutant is recorded with its operator, and a called
-// point with an empty operator.
+// Return the recorded pairs (mutation point, mutation operator). A triggered mutant is recorded with its
+// mutation operator. A called point is recorded with an empty mutation operator.
 std::vector<std::pair<std::size_t, std::string>> take_met_of_autocast();
 
 void activate_autocast(std::size_t place, const std::string& kind);

@@ -24,7 +24,7 @@ std::unordered_map<std::string, Draw> g_drawn;
 std::unordered_map<std::string, c10::IValue> g_numbers;
 std::vector<at::Tensor> g_lost;
 std::vector<Due> g_postponed;
-// Whether a write is postponed. A call that reads false does not need to lock `g_mutex`.
+// Whether any write is postponed. If this is false, a call need not lock `g_mutex`.
 std::atomic<bool> g_owes{false};
 
 void describe(const at::Tensor& tensor, std::ostream& text) {
@@ -52,8 +52,8 @@ std::string signature(const at::Tensor& tensor) {
   return text.str();
 }
 
-// Return whether a tensor can still hold the postponed values: it has their dtype and sizes, and its storage
-// is large enough.
+// Return whether a tensor can still hold postponed values: the dtype and the sizes are equal, and the
+// tensor's storage is large enough.
 bool holds(const at::Tensor& where, const at::Tensor& values) {
   if (where.sizes() != values.sizes() || where.scalar_type() != values.scalar_type()) {
     return false;

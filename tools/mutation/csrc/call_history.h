@@ -13,7 +13,7 @@
 namespace power {
 
 // Store a result in place of the stored result with the same dtype and sizes. Return the replaced result, or
-// an undefined tensor if there is none.
+// an undefined tensor if no such result was stored.
 at::Tensor stale(const at::Tensor& fresh);
 
 // Retain memory until `forget` is called, as a memory leak does.
@@ -21,8 +21,8 @@ void lose(at::Tensor memory);
 
 at::Tensor state_of(at::Generator& generator);
 // Replace the first half of a draw by the second half of the previous draw, if the previous draw had the same
-// size and no other draw was between. Return whether the draw was changed. `before` and `after` are the
-// generator's states.
+// size and no other draw happened in between. Return whether the draw was changed. `before` and `after` are
+// the generator's states.
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after);
 
 // Return the argument at `position` that the first matching call of the operator passed. A call matches if

@@ -27,8 +27,8 @@ std::atomic<bool> g_observing_guard{false};
 std::atomic<int> g_armed{-1};
 std::atomic<int64_t> g_count{0};
 
-// One possible mutant of the guard. A guard function that meets the trigger condition of the mutant calls
-// `is_wrong`, which records the call and returns whether the mutant is enabled.
+// One possible mutant of the guard. If a call of a guard function meets the mutant's trigger condition, the
+// function calls `is_wrong`, which records the call and returns whether the mutant is enabled.
 class Spot {
  public:
   Spot(const char* place, const char* kind) {
@@ -181,7 +181,7 @@ class Guard final : public DeviceGuardImplInterface {
   static bool quiet() {
     return g_armed.load(std::memory_order_relaxed) < 0 && !g_observing_guard.load(std::memory_order_relaxed);
   }
-  // Return the default stream of a device, or nothing if the device has none.
+  // Return the default stream of a device, or nothing if the device has no default stream.
   std::optional<Stream> default_of(Device device) const {
     try {
       return original_->getDefaultStream(device);

@@ -47,7 +47,7 @@ struct Interposed {
   c10::SafeKernelFunction original;
   std::vector<Fault> observed;
   c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
-  // The triggered mutants: pairs of an index in `observed` and the dtype number of the call. `mutex` protects
+  // The triggered mutants: pairs of an index in `observed` and the call's dtype as a number. `mutex` protects
   // the set.
   std::mutex mutex;
   std::set<std::pair<std::size_t, int>> met;
@@ -120,8 +120,8 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         met.push_back(i);
       }
     }
-    // Mutants that pass another value of an option or of a number are triggered too, because the call might
-    // not throw with the other value.
+    // The kernel has thrown. Mutants that pass another value of an option or of a number are triggered too,
+    // because the call might not throw with that value.
     for (std::size_t i : next) {
       const Kind kind = interposed->observed[i].kind;
       if (kind == Kind::kOptionIgnored || kind == Kind::kNumberStale) {
@@ -314,16 +314,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              &power::install,
              py::arg("key"),
              py::arg("names"),
-             "Interpose the kernels of overloads. A point is an index into `names`.");
+             "Interpose the kernels of overloads. A mutation point is an index into `names`.");
   module.def("set_observed",
              &power::set_observed,
              py::arg("place"),
              py::arg("faults"),
-             "Select the mutants that are observed at a point.");
+             "Select the mutants whose trigger conditions are observed at a mutation point.");
   module.def("observe", [](bool on) { power::g_observing.store(on); }, py::arg("on"));
   module.def("take_met",
              &power::take_met,
-             "Return the triggered mutants since the last call: point, index of the mutant, dtype.");
+             "Return the mutants triggered since the last call: mutation point, index of the mutant, dtype.");
   module.def("activate", &power::activate, py::arg("place"), py::arg("fault"));
   module.def("deactivate",
              &power::deactivate,

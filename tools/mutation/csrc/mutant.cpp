@@ -66,7 +66,7 @@ const std::map<std::string, Kind>& kinds() {
   return names;
 }
 
-// Return whether a mutation operator passes other arguments to the kernel.
+// Return whether a mutation operator changes the arguments that the kernel receives.
 bool alters_arguments(Kind kind) {
   switch (kind) {
     case Kind::kStridesIgnored:
@@ -189,8 +189,8 @@ c10::IValue misread(const c10::IValue& value) {
   return dimensions;
 }
 
-// Return whether the answer to a question of the coverage run is yes for a call. Questions: 0 any call, 1 a
-// floating-point result, 2 a bool result, 3 an int64 argument.
+// Return whether a call has the property with this number: 0 any call, 1 has a floating-point result, 2 has a
+// bool result, 3 has an int64 argument. The coverage run asks for these properties.
 bool was_called(int64_t question,
                 const std::vector<at::Tensor>& inputs,
                 const std::vector<at::Tensor>& results) {
@@ -282,7 +282,7 @@ struct Call::Facts {
   std::vector<at::Tensor> inputs;
   std::map<std::pair<int, std::size_t>, bool> known;
   std::map<std::size_t, at::Tensor> old;
-  // By argument: the number of elements before the call.
+  // For each argument: the number of elements before the call.
   std::vector<int64_t> elements;
   // For a copy: whether the device had pending work before any value was read. Reading a value waits for
   // pending work, so this must be determined first.
@@ -535,7 +535,7 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
       });
     case Kind::kGeneratorFrozen:
     case Kind::kGeneratorOverlap:
-      // A draw of one element cannot show the mutant.
+      // The mutant cannot be detected in a draw of one element.
       return result->numel() > 1;
     default:
       return true;
@@ -615,7 +615,8 @@ std::vector<at::Tensor> written_tensors(const Place& place, const Stack& argumen
   return found;
 }
 
-// Return whether a random kernel also throws with the correct arguments. The generator's state is restored.
+// Return whether a random kernel also throws with the correct arguments. Restore the generator's state
+// afterwards.
 bool raises_in_vain(const Place& place, const Kernel& kernel, const Stack& arguments) {
   Stack trial = with_copies(place, arguments);
   at::Generator generator = generator_of(arguments, tensors_of(arguments));
@@ -910,7 +911,7 @@ bool run_faulty(
     }
     const std::lock_guard<std::mutex> lock(generator->mutex());
     generator->set_state(state);
-    return !at::equal(state, after);  // without a draw the state is unchanged
+    return !at::equal(state, after);  // a kernel that draws nothing does not change the state
   }
   if (is_about_writes(fault.kind)) {
     write_otherwise(fault, old, arguments[fault.position].toTensor());

@@ -73,8 +73,8 @@ struct Fault {
   int64_t value = 0;
   // The dtype of the call's first tensor (at::ScalarType), or -1 for every dtype.
   int dtype = -1;
-  // The value that replaces an ignored option. In a list of numbers without a default, `value` replaces each
-  // number.
+  // The value that a mutant passes in place of an ignored option. In a list of numbers without a default,
+  // `value` replaces each number.
   c10::IValue neutral;
   bool is_list = false;
 };
@@ -86,11 +86,11 @@ struct Place {
   c10::OperatorHandle op;
   std::size_t arguments;
   std::size_t results;
-  // By argument: whether the schema declares a write.
+  // For each argument: whether the schema declares that the kernel writes it.
   std::vector<bool> written;
-  // By argument: whether the argument is written and keyword-only, such as out=.
+  // For each argument: whether it is written and keyword-only, such as out=.
   std::vector<bool> outs;
-  // By result: whether the result shares the memory of an argument.
+  // For each result: whether it shares the memory of an argument.
   std::vector<bool> aliases;
   bool writes = false;
   // Whether the overload copies between devices.
@@ -114,10 +114,10 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // The at::ScalarType of the first tensor, or -1 without a tensor.
+  // The at::ScalarType of the call's first tensor, or -1 if the call has no tensor.
   int dtype() const;
-  // Return whether the arguments meet the trigger condition. For operators that also depend on results,
-  // return whether the condition may be met.
+  // Return whether the arguments meet the trigger condition. For mutation operators whose condition also
+  // depends on results, return whether the condition may be met.
   bool meets_before(const Fault& fault);
   // Before the kernel runs, store the old values that `meets_after` needs.
   void keep(const Fault& fault);

@@ -37,8 +37,8 @@ at::Tensor through_double(const at::Tensor& tensor);
 // defined.
 at::Tensor in_low_precision(const at::Tensor& tensor);
 at::Tensor in_other_dtype(const at::Tensor& tensor);
-// Return a copy with other strides. The copy of a contiguous tensor has the dimensions in reversed order in
-// memory. The copy of any other tensor is contiguous.
+// Return a copy with different strides. The copy of a contiguous tensor stores the dimensions in reversed
+// order. The copy of any other tensor is contiguous.
 at::Tensor in_other_strides(const at::Tensor& tensor);
 // Return the values of a tensor whose strided memory is read as if it were dense. Elements after the end of
 // the storage are 0.
@@ -47,13 +47,13 @@ at::Tensor without_offset(const at::Tensor& tensor);
 // Return a copy in which all elements from index `size` of `dimension` on are 0.
 at::Tensor cut(const at::Tensor& tensor, int64_t dimension, int64_t size);
 
-// Change all elements in memory from the logical index `first` on. Each changes by at least one and never
-// becomes NaN.
+// Change all elements in memory from the logical index `first` on. Each element changes by at least one and
+// never becomes NaN.
 void break_from(const at::Tensor& tensor, int64_t first);
 // Write 2 to each byte of a bool tensor that holds true.
 void break_bool_bytes(const at::Tensor& tensor);
-// Change one element of the storage that is not an element of the tensor. Return false if the storage has no
-// such element.
+// Change one element of the tensor's storage that does not belong to the tensor. Return false if the storage
+// has no such element.
 bool break_neighbour(const at::Tensor& tensor);
 
 }  // namespace power

@@ -32,7 +32,10 @@ MUTATION_OPERATORS: Mapping[str, str] = {
 
 
 def create_injectors(target: Target, build_folder: Path) -> list[Injector]:
-    """Return the injectors for a target that is brought up. The C++ extension is built if necessary."""
+    """Return the fault injectors for a target whose device is already loaded.
+
+    The interposer, a C++ extension, is built if necessary.
+    """
     if target.elsewhere:
         return [collectives.CollectiveInjector()]
     extension = interposer.load(build_folder)

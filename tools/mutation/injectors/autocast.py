@@ -27,7 +27,7 @@ _COMPOSITE = (
 
 
 def castable_overloads(key: str, lists: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the overloads whose result depends on the cast.
+    """Return the overloads whose results change if autocast casts their arguments.
 
     The device must have a kernel for the overload. Overloads in the ``promote`` list alone are excluded,
     because torch's type promotion gives the same result without a cast.

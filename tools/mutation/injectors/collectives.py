@@ -37,7 +37,7 @@ class CollectiveInjector(Injector):
         self._write_command(rank_side.OBSERVE if on else "")
 
     def take_observed(self) -> Observed:
-        """Return the mutants that calls of any rank triggered."""
+        """Return the mutants that calls of any rank have triggered since this method was last called."""
         triggered: set[int] = set()
         called: set[int] = set()
         for event, number in self._new_events():

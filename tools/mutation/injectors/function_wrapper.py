@@ -12,9 +12,9 @@ from typing import Any
 from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
 from tools.mutation.mutant import Mutant
 
-#: Modules of checks and of the harness. A call is mutated only if a check made it: on the call stack,
-#: searched from the call outwards, a check module comes before any harness module. The harness itself calls
-#: the device between two results, and these calls stay correct.
+#: Modules of checks and modules of the harness. A call is mutated only if a check made the call: on the call
+#: stack, a module of a check is nearer to the call than any module of the harness. Calls that the harness
+#: itself makes between two results stay correct.
 _CHECK_MODULES = ("conformance.properties", "conformance.behaviours", "conformance.samples")
 _HARNESS_MODULES = ("conformance.worker", "tools.mutation.worker", "conformance.target")
 
@@ -30,18 +30,18 @@ class WrappedCall:
     memory: dict[str, Any]
     result: Any = None
     error: Exception | None = None
-    #: The injector's function that counts one effect. A mutant calls it if its effect occurs after the call.
+    #: Function of the injector that counts one altered call, for mutants whose effect occurs after the call.
     count_effect: Callable[[], None] = lambda: None
 
     def perform(self) -> None:
-        """Call the function."""
+        """Call the original function, and store its result or error."""
         try:
             self.result = self.original(*self.args, **self.kwargs)
         except Exception as error:
             self.error = error
 
     def return_or_raise(self) -> Any:
-        """Return the result or raise the error."""
+        """Return the stored result, or raise the stored error."""
         if self.error is not None:
             raise self.error
         return self.result
@@ -53,7 +53,7 @@ class MutationOperator:
 
     ``is_triggered`` returns whether a call meets the trigger condition. ``alter`` makes the call wrong: it
     sets the result or error, and returns whether the result or error differs from the correct one. If
-    ``after`` is true, both receive a call that has run.
+    ``after`` is true, both functions receive the call after the original function has run.
     """
 
     description: str
@@ -100,7 +100,7 @@ class FunctionInjector(Injector):
         self._counts = [0, 0]
 
     def observe(self, on: bool) -> None:
-        """Install or remove the wrappers."""
+        """Install or remove the wrappers that record triggered mutants."""
         if on:
             for point in self._functions:
                 self._install_wrapper(point, self._observe_call)

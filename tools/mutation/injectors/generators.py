@@ -78,7 +78,7 @@ def _share_clone(call: WrappedCall) -> bool:
 def _return_first_state(call: WrappedCall) -> bool:
     """Replace the result by the state that the generator returned first.
 
-    ``memory`` retains the generators, so that no id is reused.
+    The mutant's ``memory`` also retains the generators, so that Python does not reuse their ids.
     """
     generator = call.args[0]
     _, state = call.memory.setdefault(str(id(generator)), (generator, call.result.clone()))

@@ -46,12 +46,12 @@ class Injector(abc.ABC):
 
     @property
     def mutation_points(self) -> list[str]:
-        """The mutation points, in order."""
+        """The mutation points of this injector, in the order of `mutants`."""
         return list(dict.fromkeys(mutant.point for mutant in self.mutants))
 
     @functools.cached_property
     def mutant_set(self) -> frozenset[Mutant]:
-        """The mutants as a set."""
+        """All mutants that the injector can inject, as a set."""
         return frozenset(self.mutants)
 
     @abc.abstractmethod

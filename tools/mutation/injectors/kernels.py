@@ -16,7 +16,7 @@ class KernelInjector(Injector):
     def __init__(self, key: str, extension: Interposer) -> None:
         self._names = points.mutation_points(key)
         reported = reported_faults.mutants_of_kernels()
-        # The mutants of a point follow each other. Reported faults have parameters of their own.
+        # Mutants of one point must be adjacent. Reported faults add mutants with other parameters to a point.
         self.mutants = [
             mutant
             for point in self._names
@@ -36,7 +36,7 @@ class KernelInjector(Injector):
 
     @property
     def mutation_points(self) -> list[str]:
-        """The overloads. Each has at least one mutant."""
+        """The overloads with a kernel at the dispatch key. Each overload has at least one mutant."""
         return self._names
 
     def observe(self, on: bool) -> None:

@@ -1,8 +1,8 @@
 """Inject mutants of a process group inside the rank processes.
 
 A rank imports this module and calls :func:`prepare` before it joins the process group. Each collective reads
-the enabled mutant from a file, and appends the triggered mutants to another file. The worker that owns the
-ranks has no other channel, and a rank may terminate at any time.
+the enabled mutant from a file, and appends the triggered mutants to another file. Files are used because the
+worker that started the ranks has no other channel to them, and because a rank may terminate at any time.
 """
 
 from __future__ import annotations

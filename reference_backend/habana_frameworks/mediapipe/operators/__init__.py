@@ -1,1 +1,1 @@
-"""Operators of pipelines."""
+"""Operators of image pipelines."""

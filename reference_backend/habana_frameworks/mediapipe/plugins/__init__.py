@@ -1,1 +1,1 @@
-"""Iterators over pipelines for frameworks."""
+"""Iterators that pass the batches of image pipelines to a framework such as torch."""

@@ -1,4 +1,4 @@
-"""Iterators over pipelines that return torch tensors."""
+"""Iterators over the batches of image pipelines, as torch tensors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..mediapipe import MediaPipe
 
 
 class HPUGenericPytorchIterator:
-    """Batches of a pipeline as lists of tensors on the pipeline's device."""
+    """Iterable over the batches of a pipeline, as lists of tensors on the pipeline's device."""
 
     def __init__(self, mediapipe: MediaPipe) -> None:
-        """Connect the pipeline."""
+        """Build the pipeline over which to iterate."""
         self.pipe = mediapipe
         mediapipe.build()
 
@@ -24,7 +24,7 @@ class HPUGenericPytorchIterator:
         return self.pipe.reader().batches(self.pipe.getBatchSize())
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over an epoch."""
+        """Yield the batches of one epoch."""
         for batch in self.pipe.batches():
             yield [self._tensor(array) for array in batch]
 
@@ -36,4 +36,4 @@ class HPUGenericPytorchIterator:
 
 
 class HPUResnetPytorchIterator(HPUGenericPytorchIterator):
-    """Images and class labels of a classification pipeline."""
+    """Iterable over the batches of a classification pipeline: images and class labels."""

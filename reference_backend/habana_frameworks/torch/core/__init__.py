@@ -1,4 +1,4 @@
-"""Core of the bridge: steps, inference settings, and patches to torch. Usually imported as ``htcore``."""
+"""The module that programs import as ``htcore``: steps of lazy mode, inference settings, patches to torch."""
 
 from __future__ import annotations
 

@@ -13,14 +13,16 @@ from . import quantization
 
 
 def hpu_set_env(model: torch.nn.Module | None = None) -> torch.nn.Module | None:
-    """Enable inference mode and the matmul reshape, and fold batch norms of a model into convolutions.
+    """Enable the flags for inference, and fold the batch norms of a model into its convolutions.
+
+    The flags are inference mode and the reshape of 3-d matrix products to 2-d.
 
     Args:
-        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. Any other model stays
-            unchanged, and the reason is printed.
+        model: a model in evaluation mode, on the CPU, and traceable by `torch.fx`. For any other model, the
+            function prints the reason and returns the model unchanged.
 
     Returns:
-        A new, folded model, or `model` unchanged.
+        A new, folded model; or `model` itself, if it was not folded.
     """
     flags.enable_inference_mode()
     flags.enable_matmul3d_2d_reshape()
@@ -42,8 +44,8 @@ def hpu_initialize(
         model: a model on hpu. If it is None, the function does nothing.
         mark_only_scales_as_const: mark only the quantization scales.
         optimizer, args: accepted, not used.
-        mark_scales, mark_non_scales: mark the quantization scales, and all other tensors, unless
-            `hpu.set_mark_scale_const` or `hpu.set_mark_non_scale_const` has disabled it.
+        mark_scales: mark the quantization scales, unless `hpu.set_mark_scale_const` has disabled marking.
+        mark_non_scales: mark all other tensors, unless `hpu.set_mark_non_scale_const` has disabled marking.
 
     Raises:
         RuntimeError: a parameter or buffer is not on hpu.
@@ -58,7 +60,7 @@ def hpu_initialize(
 
 
 def hpu_reset_env() -> None:
-    """Disable inference mode and the matmul reshape."""
+    """Disable the flags that `hpu_set_env` enables: inference mode and the reshape of matrix products."""
     flags.disable_inference_mode()
     flags.disable_matmul3d_2d_reshape()
 

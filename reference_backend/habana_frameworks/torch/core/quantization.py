@@ -1,4 +1,4 @@
-"""Mark parameters and buffers as constant."""
+"""Mark the parameters and buffers of a model as constant, for inference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _mark_params_as_const(model: torch.nn.Module, *, scales: bool = True, non_sc
 
     Args:
         model: a model whose parameters and buffers are all on hpu.
-        scales: mark the quantization scales, which are the tensors with ``scale`` in their own name.
+        scales: mark the quantization scales: tensors whose name, without the module path, contains ``scale``.
         non_scales: mark all other tensors.
 
     Raises:

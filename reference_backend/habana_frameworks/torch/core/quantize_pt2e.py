@@ -1,13 +1,13 @@
-"""torchao's pt2e flow, for models that `torch.export` exports as a whole or only in several parts.
+"""torchao's pt2e quantization, also for models that `torch.export` cannot export as one program.
 
 `export` returns the exported program of a model. If `torch.export` fails, `export` returns a
 `PartitionedModel`, whose parts between graph breaks are exported while the model runs. `prepare_pt2e` and
-`convert_pt2e` accept the program and the `PartitionedModel`.
+`convert_pt2e` accept both results.
 
-At conversion, the scales of `habana_quantizer` (activations and weights) are written to the file
-``PT2E_QUANT_SCALE_DUMP_PATH``. At preparation, they are read from the file ``PT2E_QUANT_SCALE_LOAD_PATH``, so
-that a model does not need to be calibrated again. ``USE_FX_GRAPH_PATTERN_MATCHING`` and
-``USE_FX_GRAPH_FREEZING`` configure the hardware's compiler and have no effect here.
+`convert_pt2e` writes the scales of `habana_quantizer` to the file ``PT2E_QUANT_SCALE_DUMP_PATH``.
+`prepare_pt2e` reads scales from the file ``PT2E_QUANT_SCALE_LOAD_PATH``, so that a model does not need to be
+calibrated again. ``USE_FX_GRAPH_PATTERN_MATCHING`` and ``USE_FX_GRAPH_FREEZING`` configure the hardware's
+compiler and have no effect here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _LOAD, _DUMP = "PT2E_QUANT_SCALE_LOAD_PATH", "PT2E_QUANT_SCALE_DUMP_PATH"
 
 
 class PartitionedModel(nn.Module):
-    """A model that cannot be exported as one program, with a program for each graph that Dynamo traces."""
+    """A model with one exported program for each graph that Dynamo traces, instead of one for the model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.parts = nn.ModuleList()
-        #: Parts by their code and input shapes. If a number that is computed between two graphs changes,
-        #: Dynamo traces a graph again, and the new graph reuses the existing part.
+        #: Exported parts, by code, input shapes and dtypes. If Dynamo traces a graph again, because a number
+        #: that is computed between two graphs has changed, the existing part is reused.
         self._known: dict[Any, _Part] = {}
         self._quantizer: Any = None
         self._is_converted = False
@@ -51,7 +51,8 @@ class PartitionedModel(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model. Each graph that Dynamo traces runs as its exported program."""
-        # Above its limit of recompilations, Dynamo would silently run the model without any rounding.
+        # Dynamo has a limit of recompilations. Above the limit, it would silently run the original model,
+        # without quantization.
         limits = {"recompile_limit": _NO_LIMIT, "accumulated_recompile_limit": _NO_LIMIT}
         with torch._dynamo.config.patch(limits), torch.no_grad():
             return self._compiled(*args, **kwargs)
@@ -85,7 +86,7 @@ class _Part(nn.Module):
 
 
 def export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> nn.Module:
-    """Return the exported program of a model, or a `PartitionedModel` if it has graph breaks."""
+    """Return the exported program of a model, or a `PartitionedModel` if the model has graph breaks."""
     try:
         return torch.export.export(model, args, kwargs).module()
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError, GuardOnDataDependentSymNode):
@@ -100,20 +101,21 @@ def prepare_pt2e(model: nn.Module, quantizer: Any) -> nn.Module:
         quantizer: a `habana_quantizer`, or another quantizer of torchao.
 
     Raises:
-        RuntimeError: a `PartitionedModel` has already run, or the file of saved scales lacks a scale.
+        RuntimeError: a `PartitionedModel` has already run, or a scale is missing in the file of saved scales.
     """
     if not isinstance(model, PartitionedModel):
         return _prepare_with_saved_scales(model, quantizer, "")
     if len(model.parts):
         raise RuntimeError(
-            "prepare_pt2e was called after the model had run. Export the model again, and prepare it first."
+            "prepare_pt2e was called after the model had run. Export the model again, and call prepare_pt2e "
+            "before the first run."
         )
     model._quantizer = quantizer
     return model
 
 
 def convert_pt2e(model: nn.Module, **options: Any) -> nn.Module:
-    """Return the model with roundings in place of observers; torchao receives ``options``."""
+    """Return the model with quantization in place of observers. ``options`` are passed to torchao."""
     partitioned = model if isinstance(model, PartitionedModel) else None
     parts = [(f"part{i}.", part) for i, part in enumerate(getattr(model, "parts", ()))]
     if path := os.environ.get(_DUMP):
@@ -140,7 +142,8 @@ def _prepare_with_saved_scales(program: nn.Module, quantizer: Any, prefix: str) 
         for name, observer in _named_observers(prepared, prefix):
             if name not in scales:
                 raise RuntimeError(
-                    f"{_LOAD}={path} has no scale of {name}. Calibrate the model and write the file."
+                    f"{_LOAD}={path} has no scale of {name}. Unset {_LOAD}, calibrate the model, and write "
+                    f"the file with {_DUMP}."
                 )
             observer.amax.fill_(scales[name])
     return prepared

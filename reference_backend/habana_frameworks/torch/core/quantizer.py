@@ -1,4 +1,4 @@
-"""A quantizer to 8-bit floats for torchao's pt2e flow.
+"""A quantizer to 8-bit floats for torchao's pt2e quantization.
 
 from habana_frameworks.torch.core.quantize_pt2e import convert_pt2e, export, prepare_pt2e
 from habana_frameworks.torch.core.quantizer import habana_quant_config_symmetric, habana_quantizer
@@ -27,7 +27,7 @@ except ImportError as error:
 
 aten = torch.ops.aten
 
-#: Operators whose first two tensors are rounded.
+#: Operators whose first two tensors are quantized.
 _PRODUCTS = frozenset(
     {
         *(aten.linear.default, aten.matmul.default, aten.mm.default, aten.bmm.default),
@@ -37,7 +37,7 @@ _PRODUCTS = frozenset(
 
 
 class AbsMaxObserver(observers.ObserverBase):  # type: ignore[misc]
-    """Observes the largest magnitude of all tensors; the scale maps it to the largest number of the dtype."""
+    """Observer of the largest magnitude of all tensors; the scale maps it to the dtype's largest number."""
 
     def __init__(self, dtype: torch.dtype, **unused_options: Any) -> None:
         super().__init__(dtype=dtype)
@@ -65,7 +65,7 @@ class AbsMaxObserver(observers.ObserverBase):  # type: ignore[misc]
 
 
 class SimpleAbsMaxObserver(AbsMaxObserver):
-    """Observes the largest magnitude of the last tensor only. It is for weights, which do not change."""
+    """Observer of the largest magnitude of the last tensor only, for weights, which do not change."""
 
     def updated_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
         """Return ``magnitude``, the magnitude of the last tensor, as the new observed magnitude."""
@@ -81,7 +81,7 @@ class QuantConfig:
 
 
 def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
-    """Return a configuration that rounds symmetrically to an fp8 dtype, with one scale per tensor.
+    """Return a configuration for symmetric quantization to an fp8 dtype, with one scale per tensor.
 
     Raises:
         NotImplementedError: the dtype is neither float8_e4m3fn nor float8_e5m2.
@@ -105,7 +105,7 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
 
 
 class habana_quantizer(Quantizer):  # type: ignore[misc]
-    """Rounds the inputs of matrix products and convolutions, as `set_global` configures."""
+    """Quantizer of the inputs of matrix products and convolutions; `set_global` configures the dtype."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class habana_quantizer(Quantizer):  # type: ignore[misc]
         return self
 
     def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
-        """Annotate the arguments of each matrix product and convolution in a program.
+        """Annotate the first two arguments of each matrix product and convolution with how to quantize them.
 
         Raises:
             RuntimeError: no configuration is set.
@@ -138,4 +138,4 @@ class habana_quantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: torch.fx.GraphModule) -> None:
-        """Accept any program."""
+        """Accept any program; torchao requires this method."""

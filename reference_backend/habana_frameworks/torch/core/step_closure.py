@@ -1,8 +1,8 @@
-"""End a step of lazy mode, and call functions at its end. In other modes these functions do nothing.
+"""End a step of lazy mode, and call registered functions at the end of a step.
 
-The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each
-function if the bridge is imported outside lazy mode. This device does not warn, because ``import torch``
-alone imports the backend.
+Outside lazy mode, the functions of this module do nothing. The public bridge logs a warning for each of these
+functions if the bridge is imported outside lazy mode (`utils.internal.lazy_only`). This device does not warn,
+because ``import torch`` already imports the backend, also in programs that do not use these functions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _closures: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
 
 
 def mark_step(device_str: str = "", sync: bool = False) -> None:
-    """End and run the current graph of lazy mode, then call the closures of `add_step_closure`.
+    """End and run the current graph of lazy mode, then call the functions given to `add_step_closure`.
 
-    Does nothing in other modes.
+    Outside lazy mode, this function does nothing.
 
     Args:
         device_str: not used.
@@ -60,5 +60,5 @@ def add_step_closure(closure: Callable[..., Any], args: Sequence[Any] = ()) -> N
 
 
 def _mark_step_if_lazy() -> None:
-    """Call `mark_step` in lazy mode, for optimizers that support all modes."""
+    """Call `mark_step`, which does nothing outside lazy mode; for optimizers that support all modes."""
     mark_step()

@@ -1,8 +1,8 @@
 """Keep tied weights tied when a model moves to hpu.
 
-In lazy mode, the bridge for hardware wraps parameters for this purpose. Here, `torch.nn.Module.to` keeps one
-parameter for all of its names, as for cuda, because hpu tensors can replace CPU tensors in a parameter.
-Therefore nothing needs to be enabled, and the variables that `is_enabled` reads have no other effect.
+In lazy mode, the Intel Gaudi bridge wraps parameters for this purpose. This backend does not need to: as on
+cuda, `torch.nn.Module.to` moves the data inside the existing parameter, so that all its names still refer to
+one parameter. The variables that `is_enabled` reads have no other effect.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Training on several devices: one process per device, process group backend ``hccl``."""
+"""Training on several devices, with one process per device and the process group backend ``hccl``."""

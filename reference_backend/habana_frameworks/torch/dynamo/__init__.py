@@ -1,4 +1,4 @@
-"""Register the device with torch.compile. Nothing is imported before Dynamo is imported."""
+"""Register the device with Dynamo. Importing this module does not import Dynamo."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _hpu_backend(graph_module: Any, example_inputs: Any, **arguments: Any) -> An
     return hpu_backend(graph_module, example_inputs, **arguments)
 
 
-#: Modules that call the core and handle real tensors or the state of a thread. Dynamo must call their
-#: functions and not trace them.
+#: Modules whose functions Dynamo must call and not trace, because the functions call the core and handle real
+#: tensors or the state of a thread.
 _NOT_TRACED = ("random", "initialization", "memory", "stream_state", "graphs.inference", "graphs.traced")
 
 

@@ -18,7 +18,7 @@ class HpuInterface(DeviceInterface):
     Stream = hpu.Stream
 
     class Worker:
-        """Device functions for compile workers, which must not acquire the device. The index is 0."""
+        """Device functions for compile workers, which must not acquire the device. The device index is 0."""
 
         @staticmethod
         def set_device(device: int) -> None:

@@ -1,8 +1,8 @@
 """Implement ``torch.cuda`` with ``torch.hpu``.
 
-A public function of ``torch.cuda`` is replaced by the function of ``torch.hpu`` with the same meaning, or
-raises an error if hpu has no counterpart. Names that are not functions (error classes, storages, submodules)
-stay torch's, except for the functions in submodules.
+Each public function of ``torch.cuda`` is replaced: by the corresponding function of ``torch.hpu``, or by a
+function that raises an error if hpu has no counterpart. Functions in submodules such as ``torch.cuda.memory``
+are replaced too. Other names (error classes, storages) are unchanged.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .devices import to_hpu
 
 @dataclasses.dataclass(frozen=True)
 class DeviceProperties:
-    """Properties of the device with the field names of CUDA.
+    """Properties of an hpu device, with the field names of ``torch.cuda.get_device_properties``.
 
     Attributes:
         name: name of the device.
         total_memory: bytes that tensors may use.
-        major: first number of the capability, as in torch.cuda.get_device_capability.
-        minor: second number.
+        major: first number of the device's version.
+        minor: second number of the device's version.
         multi_processor_count: 1, because the device runs one kernel of a stream at a time.
         gcnArchName: "hpu"; Inductor reads this field in builds of torch without CUDA.
     """
@@ -43,22 +43,22 @@ class DeviceProperties:
 
 
 def device_properties(device: Any = None) -> DeviceProperties:
-    """Return the properties of a device, by default the current device."""
+    """Return the properties of an hpu device, by default of the current device."""
     total = hpu.mem_get_info()[1]
     return DeviceProperties(hpu.get_device_name(to_hpu(device)), total, *device_capability(device))
 
 
 def device_capability(device: Any = None) -> tuple[int, int]:
-    """Return the first two numbers of the device's version. They are not a GPU's compute capability."""
+    """Return the first two numbers of the device's version, in place of a GPU's compute capability."""
     major, minor = hpu.get_device_capability(to_hpu(device)).split(".")[:2]
     return int(major), int(minor)
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return the statistics of the allocator with the names of CUDA, in bytes and counts."""
+    """Return the device allocator's statistics with the key names of ``torch.cuda.memory_stats``."""
     index = _utils._get_device_index(device, optional=True)
     if hasattr(torch.accelerator, "memory_stats"):
-        # This function queries the device's allocator in the format of CUDA's statistics.
+        # This function of torch returns the device allocator's statistics with CUDA's key names.
         return dict(torch.accelerator.memory_stats(index))
     stats = hpu.memory_stats(index)
     now = {
@@ -70,7 +70,8 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     return {f"{name}.all.{end}": of[name] for end, of in (("current", now), ("peak", most)) for name in of}
 
 
-#: Names of ``torch.cuda`` whose counterpart has another name, is another function, or is a constant result.
+#: Counterparts on hpu of names of ``torch.cuda``, for which ``torch.hpu`` has no suitable object of that
+#: name.
 COUNTERPARTS: dict[str, Any] = {
     "CUDAGraph": hpu.HPUGraph,
     "get_device_capability": device_capability,
@@ -84,12 +85,12 @@ COUNTERPARTS: dict[str, Any] = {
 }
 #: Private functions of ``torch.cuda`` that are also replaced, because torch or many programs call them.
 PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_exchange_device", "_maybe_exchange_device", "_set_stream_by_id")
-#: Submodules whose functions are replaced, or raise errors, like the functions of ``torch.cuda``.
+#: Submodules of ``torch.cuda`` whose functions are replaced like the functions of ``torch.cuda`` itself.
 SUBMODULES = ("memory", "random", "streams", "graphs", "nvtx", "nccl", "profiler", "comm")
 
 
 def counterpart(name: str) -> Any | None:
-    """Return the counterpart on hpu of a name of ``torch.cuda``, or None if it does not exist."""
+    """Return the object that replaces ``torch.cuda.<name>`` on hpu, or None if hpu has no counterpart."""
     if name in COUNTERPARTS:
         return COUNTERPARTS[name]
     function = getattr(hpu, name, None)
@@ -98,14 +99,14 @@ def counterpart(name: str) -> Any | None:
 
 def has_no_counterpart(name: str) -> bool:
     """Return whether a public name of ``torch.cuda`` is a function without a counterpart on hpu."""
-    # This also holds after `replace_functions`: the name is then bound to the function that raises the error.
+    # The result is the same after `replace_functions`, which binds such a name to a function that raises.
     return counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
 
 
 def replace_functions() -> None:
     """Replace the functions of ``torch.cuda`` and its submodules. A second call has no further effect.
 
-    Afterwards, functions of ``torch.hpu`` accept a cuda device as the hpu device with the same index.
+    After this call, functions of ``torch.hpu`` treat a cuda device as the hpu device with the same index.
     """
     _utils._DEVICE_TYPES.add("cuda")
     for name in [*torch.cuda.__all__, *PRIVATE]:
@@ -131,15 +132,11 @@ def _own_functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
 
 
 def raising_not_implemented(name: str) -> Callable[..., Any]:
-    """Return a function that replaces a function without a counterpart.
-
-    The returned function raises:
-        NotImplementedError: always, with the name.
-    """
+    """Return a function that always raises NotImplementedError: hpu has no counterpart of ``name``."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} has no counterpart on hpu. Remove the call, or guard it by a check of the device."
+            f"{name} has no counterpart on hpu. Remove the call, or call it only on a cuda device."
         )
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]

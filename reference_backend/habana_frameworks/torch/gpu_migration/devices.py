@@ -1,4 +1,4 @@
-"""Map cuda devices and their names to hpu."""
+"""Map cuda devices, and strings such as ``"cuda:0"``, to hpu."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import torch
 
 
 def to_hpu(value: Any) -> Any:
-    """Return hpu for a cuda device or its name, with the same index; any other value unchanged."""
+    """Map a cuda device, or a string such as ``"cuda:0"``, to hpu with the same index.
+
+    Any other value is returned unchanged.
+    """
     if isinstance(value, str):
         if value == "cuda" or value.startswith("cuda:"):
             return "hpu" + value[len("cuda") :]
@@ -20,7 +23,7 @@ def to_hpu(value: Any) -> Any:
 
 
 def with_hpu_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls the original with hpu for every cuda argument."""
+    """Return a wrapper of a function that maps each cuda device among the arguments to hpu."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:

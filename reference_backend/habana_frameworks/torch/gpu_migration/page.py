@@ -1,6 +1,6 @@
 """Generate ``docs/gpu-migration.md``, the documentation of GPU migration.
 
-To write the file, run ``python -m habana_frameworks.torch.gpu_migration.page > docs/gpu-migration.md``.
+To write this page, run ``python -m habana_frameworks.torch.gpu_migration.page > docs/gpu-migration.md``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ C++ code that names cuda is not migrated. Autocast without a dtype uses bfloat16
 
 
 def page() -> Iterator[str]:
-    """Yield the lines of the page."""
+    """Yield the lines of the documentation page."""
     yield _START
     names = sorted(torch.cuda.__all__)
     yield ""
@@ -47,9 +47,9 @@ def page() -> Iterator[str]:
     yield ", ".join(f"`torch.cuda.{name}`" for name in names if counterpart(name) is not None) + "."
     yield ""
     yield (
-        "These functions raise an error, because hpu has no counterpart. So do the functions of "
+        "These functions raise an error, because hpu has no counterpart. Functions of "
         + ", ".join(f"`torch.cuda.{part}`" for part in SUBMODULES)
-        + " that are not listed above:"
+        + " that are not listed above raise the same error:"
     )
     yield ""
     yield ", ".join(f"`torch.cuda.{name}`" for name in names if has_no_counterpart(name)) + "."

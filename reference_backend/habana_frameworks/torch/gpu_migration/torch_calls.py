@@ -1,4 +1,4 @@
-"""Make functions of torch with a device argument use hpu if the program passes cuda."""
+"""Make functions of torch that accept a device argument use hpu if a program passes cuda."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _METHODS = (
 )  # fmt: skip
 _LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
 _AUTOCAST = ("get_autocast_dtype", "set_autocast_dtype", "set_autocast_enabled")
-#: For each owner (a path from torch): names of the functions whose cuda arguments are mapped to hpu.
+#: Functions whose cuda arguments are mapped to hpu: owner (a module or class of torch) -> function names.
 MAPPED: dict[str, tuple[str, ...]] = {
     "torch": (*_LIKE, *_AUTOCAST, "get_device_module", "set_default_device"),
     "torch.Tensor": _METHODS,
@@ -39,21 +39,21 @@ MAPPED: dict[str, tuple[str, ...]] = {
     "torch.distributed.device_mesh": ("init_device_mesh",),
     "torch.distributed.device_mesh.DeviceMesh": ("__init__",),
 }
-#: Other replaced functions, and their behaviour on hpu.
+#: Functions that are replaced in another way, each with its behaviour on hpu (for the documentation page).
 OTHERS = {
     "torch.Tensor.cuda": "Tensor.hpu",
     "torch.Tensor.is_cuda": "true for tensors on hpu",
     "torch.nn.Module.cuda": "Module.hpu",
     "torch.nn.utils.rnn.PackedSequence.cuda": "PackedSequence.hpu",
-    "torch.Generator": "a generator of hpu for cuda",
+    "torch.Generator": "a generator of hpu if the device is cuda",
     "torch.get_autocast_gpu_dtype, torch.set_autocast_gpu_dtype": "autocast's dtype on hpu",
-    "torch.is_autocast_enabled": "autocast on hpu, for cuda and by default",
-    "torch.load": "map_location of cuda, and tensors that were saved on cuda, give tensors on hpu",
-    "torch.set_default_tensor_type": "torch.cuda.FloatTensor and the like give the type of hpu",
-    "torch.compile": "hpu_backend for inductor, the default",
-    "torch.distributed.init_process_group, new_group": "hccl for nccl",
+    "torch.is_autocast_enabled": "the state of autocast on hpu, if the device type is cuda or omitted",
+    "torch.load": "tensors on hpu, if map_location is cuda or the tensors were saved on cuda",
+    "torch.set_default_tensor_type": "a type of torch.cuda sets its dtype and the device hpu as defaults",
+    "torch.compile": "uses hpu_backend instead of the default, inductor",
+    "torch.distributed.init_process_group, new_group": "use hccl instead of nccl",
     "torch.distributed.is_nccl_available": "true",
-    "torch.distributed.checkpoint": "copies tensors on hpu to the host while others are written",
+    "torch.distributed.checkpoint": "copies tensors from hpu to the host while it writes others to files",
     "torch.nn.DataParallel": "an error: a process has one hpu, so use DistributedDataParallel",
 }
 
@@ -66,13 +66,13 @@ def _device_constructors() -> Iterator[tuple[ModuleType, str]]:
                 yield module, name
 
 
-#: The functions that create tensors on a device, as torch lists them, by module and name.
+#: Module and name of each function in torch's own list of functions that create tensors on a device.
 CONSTRUCTORS = tuple(_device_constructors())
 _replaced = False
 
 
 def replace_functions() -> None:
-    """Replace the functions of `MAPPED`, `CONSTRUCTORS` and `OTHERS`. A second call does nothing."""
+    """Replace the functions of torch that accept a device or name cuda. A second call does nothing."""
     global _replaced
     if _replaced:
         return
@@ -104,9 +104,8 @@ def replace_functions() -> None:
     ):
         replace_function(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
-    # This function returns the device type of the tensors that torch.distributed.checkpoint copies to the
-    # host while it writes other tensors to files. torch's function would return "cuda", because torch.cuda is
-    # available.
+    # torch.distributed.checkpoint copies tensors of this device type to the host while it writes other
+    # tensors to files. torch's own function would return "cuda", because torch.cuda.is_available() is true.
     checkpoint_files = torch.distributed.checkpoint.filesystem
     checkpoint_files._get_available_device_type = lambda: "hpu"  # type: ignore[attr-defined]
 
@@ -116,26 +115,26 @@ def _attribute_at(path: str) -> Any:
 
 
 def _cuda_method(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Copy a tensor, or move a module, to hpu."""
+    """Copy a tensor to hpu, or move a module to hpu; replaces the method ``cuda``."""
     return self.hpu(to_hpu(device), *args, **kwargs)
 
 
 class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
-    """Metaclass of `_Generator`, of which every generator of torch is an instance."""
+    """Metaclass that makes ``isinstance(generator, _Generator)`` true for every generator of torch."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
 class _Generator(torch._C.Generator, metaclass=_AnyGenerator):
-    """Replacement of ``torch.Generator``. It creates an hpu generator for a cuda device."""
+    """Replacement of ``torch.Generator`` that creates an hpu generator for a cuda device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return super().__new__(cls, device=to_hpu(device))  # type: ignore[call-arg]
 
 
 def _restore_cuda_storage_on_hpu(storage: Any, location: str) -> Any:
-    """Move a storage that was saved on cuda to hpu. Return None for other locations."""
+    """Move a storage to hpu and return it if it was saved on cuda; otherwise return None."""
     return storage.to(device=torch.device("hpu")) if location.startswith("cuda") else None
 
 
@@ -143,8 +142,8 @@ def _wrap_load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(map_location, dict):
             locations = {source: to_hpu(target) for source, target in map_location.items()}
-            # In a file written after the migration, hpu is the location of tensors that the program places on
-            # cuda.
+            # A migrated program saves tensors with the location hpu, but its map_location names cuda. So a
+            # cuda key also applies to hpu.
             map_location = {to_hpu(source): target for source, target in locations.items()} | locations
         return original(f, to_hpu(map_location), *args, **kwargs)
 
@@ -177,7 +176,7 @@ _DTYPES = {
 def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile(model: Any = None, **kwargs: Any) -> Any:
         if kwargs.get("backend", "inductor") == "inductor":
-            # The backend does not support Inductor's modes and options.
+            # hpu_backend does not support the modes and options of Inductor.
             kwargs = {k: v for k, v in kwargs.items() if k not in ("mode", "options")}
             kwargs["backend"] = "hpu_backend"
         return original(model, **kwargs)

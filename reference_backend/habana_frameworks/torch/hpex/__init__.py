@@ -1,1 +1,1 @@
-"""Extensions of torch for which the device has kernels: `kernels`, `normalization`, `optimizers`, ..."""
+"""The Gaudi bridge's extensions of torch: fused kernels, normalization, optimizers, mixed precision."""

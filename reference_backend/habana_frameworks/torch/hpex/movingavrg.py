@@ -12,24 +12,24 @@ import torch
 
 
 class FusedEMA:
-    """Maintains the moving average of all floating-point entries of a model's ``state_dict``.
+    """Exponential moving average of all floating-point entries of a model's ``state_dict``.
 
-    `ema` is a copy of the model, in eval mode and without gradients.
+    The attribute `ema` is a copy of the model with the averages, in eval mode and without gradients.
     """
 
     def __init__(self, model: torch.nn.Module, decay: float = 0.9999, updates: int = 0) -> None:
-        """Copy a model.
+        """Start the average with a copy of a model.
 
         Args:
             model: the model.
-            decay: share of the average that a late step retains. Early steps retain less.
-            updates: number of earlier steps.
+            decay: factor of the old average in a late step. Early steps use a smaller factor.
+            updates: number of steps that the average already contains.
 
         Raises:
             ValueError: the decay is negative.
         """
         if decay < 0:
-            raise ValueError(f"the decay of FusedEMA must be from 0 to 1, but is {decay}")
+            raise ValueError(f"the decay of FusedEMA is negative: {decay}. Use a number from 0 to 1.")
         self.ema = copy.deepcopy(model).eval()
         for parameter in self.ema.parameters():
             parameter.requires_grad_(False)
@@ -37,9 +37,9 @@ class FusedEMA:
         self.base_decay = decay
 
     def decay(self, updates: int) -> float:
-        """Return the decay for step number ``updates``.
+        """Return the factor of the old average in step number ``updates``.
 
-        The decay grows from 0 to ``base_decay``, so that the first steps change the average noticeably.
+        The factor grows from 0 to ``base_decay``, so that the first steps change the average noticeably.
         """
         return self.base_decay * (1 - math.exp(-updates / 2000))
 
@@ -63,7 +63,7 @@ class FusedEMA:
     def update_attr(
         self, model: torch.nn.Module, include: Iterable[str] = (), exclude: Iterable[str] = ("process_group",)
     ) -> None:
-        """Copy attributes of the model that have no leading underscore.
+        """Copy attributes of the model, except names with a leading underscore, to the copy `ema`.
 
         Args:
             model: the model.

@@ -1,6 +1,6 @@
-"""The device module, which is the same object as ``torch.hpu``.
+"""The public interface of the hpu device; ``torch.hpu`` is this module.
 
-This module contains the public interface of the device; the submodules document their parts.
+The submodules contain and document the functions.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ from .tensors import (
 from .utilization import memory_usage, utilization
 
 version = __version__
-# Programs also access this module as `hpu.hpu`, which a star import in the public bridge makes available.
+# Programs also access this module as `hpu.hpu`, because the public bridge has this attribute.
 hpu = _sys.modules[__name__]
 
 _autocast.register_lists()
@@ -279,9 +279,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> bool:
-    # Activation checkpointing saves the state of the generator only if `_initialized` is true. The generator
-    # exists before the device is acquired. Therefore the attribute is true even before the first use of the
-    # device.
+    # Activation checkpointing saves the state of the random number generator only if `_initialized` is true.
+    # The generator exists before the first use of the device, and so the attribute is already true then.
     if name == "_initialized":
         return not _is_in_bad_fork()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Convert device arguments to an index."""
+"""Convert device arguments to device indices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
 import torch
 
-#: Device types that an argument may have; `habana_frameworks.torch.gpu_migration` adds cuda.
+#: Device types that a device argument may have. `habana_frameworks.torch.gpu_migration` adds cuda.
 _DEVICE_TYPES = {DEVICE_TYPE}
 
 
@@ -18,11 +18,11 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
     Args:
         device: a `torch.device`, a string such as ``"hpu:0"``, an integer, or None.
-        optional: for None and for a device without index, return the current device, 0.
-        allow_cpu: return -1 for a cpu device.
+        optional: accept None and devices without an index, and return 0, the current device, for them.
+        allow_cpu: accept a cpu device, and return -1 for it.
 
     Raises:
-        ValueError: the device has another type, or has no index although `optional` is false.
+        ValueError: the device has another type; or it has no index, and `optional` is false.
     """
     if isinstance(device, str):
         device = torch.device(device)
@@ -48,7 +48,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _checked_device_id(device: Any) -> int:
-    """Return the index of a device of this node; None denotes the current device.
+    """Return the index of a device of this process, by default of the current device.
 
     Raises:
         AssertionError: the device does not exist.

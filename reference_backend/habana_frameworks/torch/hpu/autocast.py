@@ -1,4 +1,4 @@
-"""Automatic mixed precision: older names of torch's functions, and files with operator lists."""
+"""Autocast on hpu: older names of torch's functions, and operator lists from files."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def set_autocast_hpu_dtype(dtype: torch.dtype) -> None:
 
 
 def get_autocast_hpu_dtype() -> torch.dtype:
-    """Same as ``torch.get_autocast_dtype("hpu")``; initially bfloat16, on refdev float16."""
+    """Same as ``torch.get_autocast_dtype("hpu")``; initially bfloat16 (float16 with PrivateUse1)."""
     return torch.get_autocast_dtype(DEVICE_TYPE)
 
 
 def register_lists() -> None:
-    """Set the operator lists of autocast in the core, from files if the environment names any.
+    """Pass autocast's operator lists (lower precision, float32) from files to the core, or the default lists.
 
-    ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` are paths of files with
-    one operator per line; ``LOWER_LIST`` and ``FP32_LIST`` are their older names. If a file cannot be read, a
-    warning is given and the default list is used.
+    The variables ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST``, with the
+    older names ``LOWER_LIST`` and ``FP32_LIST``, are paths of files with one operator per line. If a file
+    cannot be read, this function warns and uses the default list.
     """
-    # The core accepts the lists once; None selects its default list.
+    # The core accepts lists only once. None selects the core's default list.
     if not _C.autocast_lists():
         _C.set_autocast_lists(
             _operators_from_file("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST", "LOWER_LIST"),

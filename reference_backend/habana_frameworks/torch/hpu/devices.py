@@ -21,10 +21,10 @@ _count: int | None = None
 
 
 def device_count() -> int:
-    """Return the number of modules of the node that this process may choose from.
+    """Return the number of modules (Gaudi cards) that this process may choose from.
 
-    The first call determines the number. The simulated node has eight modules; ``HABANA_VISIBLE_MODULES``
-    lists the visible ones. This function does not acquire the device.
+    The simulated node has eight modules; ``HABANA_VISIBLE_MODULES`` lists the visible modules. The first call
+    reads the number, and later calls return the same number. This function does not acquire the device.
     """
     global _count
     if _count is None:
@@ -33,7 +33,7 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Return whether a device exists. Never raises and does not acquire the device."""
+    """Return whether a device exists. This function never raises and does not acquire the device."""
     try:
         return device_count() > 0
     except Exception:
@@ -46,15 +46,15 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Select the module of this process, before the device is acquired.
+    """Select the module (Gaudi card) of this process. Call this function before the first use of the device.
 
     Args:
-        device: an index (integer, string or `torch.device`) into the modules of ``HABANA_VISIBLE_MODULES``.
-            If the variable is unset, these are the modules 0 to 7. None and ``"hpu"`` denote the index 0.
+        device: an index (integer, string or `torch.device`) into the modules of ``HABANA_VISIBLE_MODULES``,
+            by default the modules 0 to 7. None and ``"hpu"`` mean the index 0.
 
-    The id of the module is written to ``HLS_MODULE_ID``. If this variable is already set, the process already
-    has its module, and every index denotes this module, because launchers assign a module to each rank and
-    programs then pass ``"hpu:0"`` or the rank. The index of the device is 0 in all cases.
+    The function writes the id of the module to ``HLS_MODULE_ID``. If a launcher has already set this
+    variable, the process has its module, and any index is accepted and ignored. The index of the selected
+    device is always 0.
 
     Raises:
         AssertionError: the index is negative; or the process has no module yet and the index does not exist;
@@ -98,11 +98,11 @@ def _index_to_set(device: Any) -> int:
 
 
 class device:
-    """Context manager for code that selects a device. A process has one device, so nothing is switched.
+    """Context manager that checks a device argument. A process has one device, so nothing is switched.
 
     Args:
-        device: an hpu device, an index, or None. None, negative indices and 0 are always accepted; another
-            index only if it is the module id in ``HLS_MODULE_ID``.
+        device: an hpu device, an index, or None. None, negative indices and 0 are always accepted. Any other
+            index is accepted only if it denotes the module of this process.
 
     Raises:
         AssertionError: the index is the module of another process.
@@ -125,7 +125,7 @@ class device:
 
 
 class device_of(device):
-    """Context manager that selects the device of a tensor or storage if the device is hpu.
+    """Context manager for the device of a tensor or storage, like `device`. Other device types are ignored.
 
     Args:
         obj: an object with the attribute ``device``.
@@ -139,7 +139,7 @@ def synchronize(device: Any = None) -> None:
     """Wait until all work on all streams of the device has run.
 
     Raises:
-        RuntimeError: an operator failed while it ran; or the process was forked from a process that has the
+        RuntimeError: a queued operator failed; or the process was forked from a process that had acquired the
             device.
         AssertionError: `device` is not the device of this process.
     """

@@ -29,10 +29,10 @@ _const_section_serialization: ConstSectionSerialization | None = None
 
 
 def apply_environment() -> None:
-    """Apply the flags for synchronous execution and compiled autograd.
+    """Apply the environment variables for synchronous execution and compiled autograd, at import.
 
     The host waits for each operator if ``PT_ENABLE_HABANA_STREAMASYNC`` is false or ``PT_HPU_SYNC_LAUNCH`` is
-    true.
+    true. ``PT_HPU_ENABLE_COMPILED_AUTOGRAD`` enables Dynamo's compiled autograd.
     """
     if bridge_config.value_of("PT_HPU_SYNC_LAUNCH"):
         bridge_config.assign_flag("PT_ENABLE_HABANA_STREAMASYNC", False)
@@ -44,17 +44,17 @@ def apply_environment() -> None:
 
 
 def enable_dynamic_shape() -> None:
-    """Allow one graph for a range of shapes. Sets ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES``."""
+    """Allow one compiled graph to serve a range of shapes (``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES``)."""
     bridge_config.assign_flag("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", True)
 
 
 def disable_dynamic_shape() -> None:
-    """Use a separate graph for each shape."""
+    """Compile a separate graph for each shape."""
     bridge_config.assign_flag("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", False)
 
 
 def get_dynamic_shape_status() -> bool:
-    """Return whether `enable_dynamic_shape` is in effect.
+    """Return whether one compiled graph may serve a range of shapes.
 
     The environment variable ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES`` sets the initial value.
     """
@@ -62,12 +62,12 @@ def get_dynamic_shape_status() -> bool:
 
 
 def enable_optim_output_sif() -> None:
-    """Infer output shapes of dynamic operators by a shortcut. Sets ``PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF``."""
+    """Enable faster inference of output shapes of dynamic operators (``PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF``)."""
     bridge_config.assign_flag("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", True)
 
 
 def disable_optim_output_sif() -> None:
-    """Undo `enable_optim_output_sif`, which is initially in effect."""
+    """Undo `enable_optim_output_sif`, which is in effect by default."""
     bridge_config.assign_flag("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", False)
 
 
@@ -84,7 +84,7 @@ def disable_inference_mode() -> None:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Return whether `enable_inference_mode` is in effect; ``PT_HPU_INFERENCE_MODE`` is the initial value."""
+    """Return whether `enable_inference_mode` is in effect (initially ``PT_HPU_INFERENCE_MODE``)."""
     return _inference_mode
 
 
@@ -113,7 +113,7 @@ def disable_matmul3d_2d_reshape() -> None:
 
 
 def is_matmul3d_2d_reshape_enabled() -> bool:
-    """Return whether `enable_matmul3d_2d_reshape` is in effect; see ``PT_HPU_MATMUL3D_2D_RESHAPE``."""
+    """Return whether `enable_matmul3d_2d_reshape` is in effect (initially ``PT_HPU_MATMUL3D_2D_RESHAPE``)."""
     return _matmul3d_2d_reshape
 
 
@@ -148,7 +148,7 @@ def set_mark_non_scale_const(value: bool) -> None:
 
 
 def _marked_as_const() -> tuple[bool, bool]:
-    """Return whether scales are marked as constant, and whether other tensors are."""
+    """Return whether `core.hpu_initialize` marks scales as constant, and whether all other tensors."""
     return _mark_scales, _mark_non_scales
 
 
@@ -159,7 +159,7 @@ def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
         debug_mode: true, 1, 2, "warn" or "error" to wait; false, 0 or "default" not to wait.
 
     Raises:
-        RuntimeError: the value is not one of these.
+        RuntimeError: ``debug_mode`` has any other value.
     """
     wait = _SYNC_MODES.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
     if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):
@@ -177,7 +177,7 @@ def get_sync_debug_mode() -> bool:
 
 
 def setDeterministic(val: bool) -> None:
-    """Deprecated: use `torch.use_deterministic_algorithms`, which this function calls."""
+    """Call `torch.use_deterministic_algorithms`. Deprecated: use that function instead."""
     warnings.warn(
         "setDeterministic is deprecated: use torch.use_deterministic_algorithms",
         DeprecationWarning,
@@ -187,7 +187,7 @@ def setDeterministic(val: bool) -> None:
 
 
 def getDeterministic() -> bool:
-    """Deprecated: use `torch.are_deterministic_algorithms_enabled`, which this function calls."""
+    """Call `torch.are_deterministic_algorithms_enabled`. Deprecated: use that function instead."""
     warnings.warn(
         "getDeterministic is deprecated: use torch.are_deterministic_algorithms_enabled",
         DeprecationWarning,

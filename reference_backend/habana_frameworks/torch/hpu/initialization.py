@@ -17,7 +17,7 @@ _ready = False
 
 
 def init() -> None:
-    """Acquire the device. Do nothing if it is already acquired.
+    """Acquire the device, unless this process has already acquired it.
 
     Raises:
         RuntimeError: the process was forked from a process that had acquired the device.
@@ -31,7 +31,7 @@ def is_initialized() -> bool:
 
 
 def _finish_work() -> None:
-    """Wait for all queued and recorded work. Errors stay pending for the next call that reads data."""
+    """Wait for all queued and recorded work. The next call that reads data raises errors of this work."""
     _C.finish_work()
 
 
@@ -40,11 +40,11 @@ def _is_in_bad_fork() -> bool:
 
 
 def _lazy_init() -> None:
-    """Acquire the device if needed. torch calls this function before each first use of hpu."""
+    """Acquire the device, unless it is already acquired. torch calls this function before it uses hpu."""
     global _ready
     if _ready and not _C.is_in_bad_fork():
         return
-    # While the core starts, it may call this function again. Only the outermost call acquires the device.
+    # The core may call this function again during its own start. Only the outermost call acquires the device.
     if getattr(_this_thread, "starting", False):
         return
     if _C.is_in_bad_fork():
@@ -71,7 +71,8 @@ def _make_hpu_checkpoint_default(checkpoint: ModuleType) -> None:
 
 
 def _replace_lock_after_fork() -> None:
-    # If another thread of the parent held the lock, the lock would stay locked forever in the child.
+    # If a thread of the parent held the lock during the fork, the lock would stay locked forever in the
+    # child.
     global _lock
     _lock = threading.Lock()
 

@@ -1,8 +1,8 @@
 """Statistics of device memory. All sizes are in bytes.
 
-Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. For any other device it
-raises an `AssertionError` "Invalid device id", because the memory of other modules belongs to other
-processes.
+A device argument must denote the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. For any other
+device the functions raise an `AssertionError` "Invalid device id", because the memory of other modules
+belongs to other processes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ _STATISTICS = (
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return ten statistics of the allocator.
+    """Return ten statistics of the device memory allocator, as a dict.
 
-    ``Limit`` is the memory that the allocator may use. ``InUse`` and ``MaxInUse`` are the current and the
-    maximum bytes of tensors. ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live
-    allocations. ``MaxAllocSize`` is the largest request in bytes. ``TotalSystemAllocs`` and
-    ``TotalSystemFrees`` count requests since the start of the process, because no function resets them.
-    ``TotalActiveAllocs`` equals ``ActiveAllocs``.
+    - ``Limit``: bytes that the allocator may use.
+    - ``InUse``, ``MaxInUse``: current and maximum bytes of tensors.
+    - ``NumAllocs``, ``NumFrees``: numbers of allocations and frees since the last reset.
+    - ``TotalSystemAllocs``, ``TotalSystemFrees``: the same numbers since the start of the process.
+    - ``ActiveAllocs``, ``TotalActiveAllocs``: number of live allocations.
+    - ``MaxAllocSize``: bytes of the largest allocation.
     """
     _check_device(device)
     stats = _C.memory_stats()
@@ -65,23 +66,23 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Return the bytes that the allocator may use. The device reserves all memory at once (``Limit``)."""
+    """Return the bytes that the allocator may use (``Limit``). The device reserves all memory at once."""
     return memory_stats(device)["Limit"]
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Same as `memory_reserved`."""
+    """Return the same number as `memory_reserved`, because the reserved memory never changes."""
     return memory_stats(device)["Limit"]
 
 
 def memory_cached(device: Any = None) -> int:
-    """Deprecated name of `memory_reserved`; gives a `FutureWarning`."""
+    """Call `memory_reserved`, with a `FutureWarning`: this name is deprecated."""
     warnings.warn("memory_cached is deprecated: use memory_reserved", FutureWarning, stacklevel=2)
     return memory_reserved(device)
 
 
 def max_memory_cached(device: Any = None) -> int:
-    """Deprecated name of `max_memory_reserved`; gives a `FutureWarning`."""
+    """Call `max_memory_reserved`, with a `FutureWarning`: this name is deprecated."""
     warnings.warn("max_memory_cached is deprecated: use max_memory_reserved", FutureWarning, stacklevel=2)
     return max_memory_reserved(device)
 
@@ -93,32 +94,32 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Set ``MaxInUse`` to ``InUse``, as in `torch.cuda`. Later allocations can increase it again."""
+    """Set the statistic ``MaxInUse`` to ``InUse``, as the function of the same name in `torch.cuda`."""
     _check_device(device)
     _C.reset_peak_memory_stats()
 
 
 def reset_max_memory_allocated(device: Any = None) -> None:
-    """Older name of `reset_peak_memory_stats`."""
+    """Call `reset_peak_memory_stats`, of which this is an older name."""
     reset_peak_memory_stats(device)
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Set ``NumAllocs``, ``NumFrees`` and ``MaxAllocSize`` to 0 and ``MaxInUse`` to ``InUse``.
+    """Set ``NumAllocs``, ``NumFrees`` and ``MaxAllocSize`` to 0, and ``MaxInUse`` to ``InUse``.
 
-    The sums in torch.accelerator's table are set to 0 as well.
+    The accumulated statistics of `torch.accelerator.memory_stats` are set to 0 as well.
     """
     _check_device(device)
     _C.reset_accumulated_memory_stats()
 
 
 def empty_cache() -> None:
-    """Return unused memory to the system. Tensors are not affected."""
+    """Release unused device memory to the operating system. Tensors are not affected."""
     _C.empty_cache()
 
 
 def memory_summary(device: Any = None) -> str:
-    """Return the figures of `memory_stats` and `_extended_memory_summary_dict` as a text table."""
+    """Return a text table of all figures of `memory_stats`, the workspace and the largest free block."""
     stats = memory_stats(device)
     extended = _extended_memory_summary_dict(device)
     rows = [*stats.items(), ("Workspace", extended["workspace"]), ("Persistent", extended["persistent"])]
@@ -131,11 +132,11 @@ def memory_summary(device: Any = None) -> str:
 
 
 def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
-    """Return twelve statistics, with the names of the public bridge.
+    """Return twelve statistics of device memory under the names of the public bridge.
 
-    ``persistent`` is the memory of tensors. ``workspace``, ``last_workspace`` and ``future`` (memory of
-    queued work) are 0 if the allocator does not count them. ``max_cntgs_chunk`` is the size of the largest
-    free block.
+    ``persistent`` is the memory of tensors, ``future`` is the memory of queued work, and ``max_cntgs_chunk``
+    is the size of the largest free block. ``workspace``, ``last_workspace`` and ``future`` are 0 if the
+    allocator does not measure them.
     """
     stats = memory_stats(device)
     figures = {
@@ -157,9 +158,9 @@ def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
 
 
 def _get_hlml_shared_object_name() -> str:
-    """Return the name of the shared memory object of this process's module in the management library.
+    """Return the name that the management library's shared memory object of this process has on hardware.
 
-    The reference device has no management driver, so no object with this name exists.
+    The reference device has no management driver, so no shared memory object with this name exists.
     """
     module = own_module()
     return f"/hlml_hpu_{0 if module is None else module}_{os.getpid()}"

@@ -1,8 +1,9 @@
 """The history of device memory, in the format of ``torch.cuda._memory_viz`` and pytorch.org/memory_viz.
 
-The pool has one segment, which ends at the last block in use. As torch's viewers require, a free is reported
-as two events: ``free_requested`` and ``free_completed``. A block that pending work uses after its tensor was
-freed is ``active_pending_free``. Sizes are in bytes; block sizes are rounded up to multiples of 64.
+The device's memory is reported as one segment, which ends at the last block in use. As torch's viewers
+require, each free is two events: ``free_requested`` and ``free_completed``. A block has the state
+``active_pending_free`` if its tensor was freed, but pending work still uses the memory. Sizes are in bytes;
+block sizes are rounded up to multiples of 64.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ def _record_memory_history(
     device: Any = None,
     clear_history: bool = False,
 ) -> None:
-    """Start or stop recording allocations. The arguments are from ``torch.cuda.memory``.
+    """Start or stop recording allocations, like ``torch.cuda.memory._record_memory_history``.
 
     Args:
-        enabled: None stops; ``"state"`` records the allocations of live blocks; ``"all"`` records all events
-            too.
-        context: which events have stacks: None, ``"state"`` (live blocks), ``"alloc"`` (allocations),
-            ``"all"``.
+        enabled: None stops; ``"state"`` records only live blocks; ``"all"`` also records all allocations and
+            frees as events.
+        context: the records that include a stack: None (no record), ``"state"`` (live blocks), ``"alloc"``
+            (allocations), ``"all"``.
         stacks: ``"python"``, or ``"all"`` to include C++ functions.
-        max_entries: maximum number of events; the latest are kept. None means no limit.
+        max_entries: maximum number of events; older events are dropped. None means no limit.
         device: the device of this process.
         clear_history: remove the events recorded so far.
 
@@ -68,11 +69,14 @@ def _record_memory_history(
 
 
 def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
-    """Return a snapshot: ``segments``, ``device_traces``, ``allocator_settings``, ``external_annotations``.
+    """Return the recorded history, in the format of ``torch.cuda.memory._snapshot``.
+
+    The dict has the keys ``segments``, ``device_traces``, ``allocator_settings`` and
+    ``external_annotations``.
 
     Args:
         device: the device of this process.
-        augment_with_fx_traces: accepted and ignored; frames of compiled code are unchanged.
+        augment_with_fx_traces: accepted, not used.
     """
     snapshot = _C.memory_snapshot()
     return {
@@ -86,7 +90,7 @@ def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[
 def _dump_snapshot(
     filename: str | Path = "dump_snapshot.pickle", augment_with_fx_traces: bool = False
 ) -> None:
-    """Pickle the result of `_snapshot` to a file, for ``python -m torch.cuda._memory_viz`` or torch's page.
+    """Write the result of `_snapshot` to a pickle file, which torch's memory viewers can read.
 
     Raises:
         OSError: the file cannot be written.
@@ -96,21 +100,26 @@ def _dump_snapshot(
 
 
 def _attach_out_of_memory_observer(observer: Observer | None) -> None:
-    """Call a function on each memory shortage, before the error is raised. None removes the function.
+    """Register a function that is called before each out-of-memory error. None removes the function.
 
-    The function receives three sizes in bytes: requested, in use, and the limit. An exception in the function
-    is reported as unraisable. Shortages in queued work do not call the function.
+    The function receives three sizes in bytes: the requested size, the size in use and the limit. An
+    exception in the function is passed to `sys.unraisablehook`. Out-of-memory errors of queued work do not
+    call the function.
     """
     _C.set_out_of_memory_observer(observer)
 
 
 def _count_profilers(change: int) -> None:
-    """Count a torch profiler that records memory: 1 when it starts, -1 when it stops."""
+    """Change the number of running torch profilers that record memory by 1 (start) or -1 (stop)."""
     _C.count_memory_profilers(change)
 
 
 def dump_shortages_if_requested() -> None:
-    """Record events, and dump a snapshot at each shortage to the folder ``HPU_REFERENCE_OOM_SNAPSHOT``."""
+    """Dump a memory snapshot at each out-of-memory error, if ``HPU_REFERENCE_OOM_SNAPSHOT`` is set.
+
+    The variable is the folder of the snapshots. This function also starts recording the events that a
+    snapshot contains.
+    """
     folder = os.environ.get("HPU_REFERENCE_OOM_SNAPSHOT", "")
     if not folder:
         return
@@ -134,12 +143,12 @@ def dump_shortages_if_requested() -> None:
 
 
 def _set_memory_metadata(metadata: str) -> None:
-    """Set the text ``user_metadata`` of all later events. An empty string removes it."""
+    """Set a text that all later events contain as ``user_metadata``. An empty string removes the text."""
     _C.set_memory_metadata(metadata)
 
 
 def _get_memory_metadata() -> str:
-    """Return the text that `_set_memory_metadata` has set."""
+    """Return the text that `_set_memory_metadata` has set for later events."""
     return str(_C.memory_metadata())
 
 

@@ -1,13 +1,14 @@
-"""Write metrics to files in two formats, while a process runs.
+"""Write metrics to a file while a process runs.
 
-``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) is the path of the file. If ``RANK`` or
-``OMPI_COMM_WORLD_RANK`` is set, ``-rank{N}`` is inserted before the last extension. If the file exists, a
-number is inserted too. The file is created when the device is acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is
-json or text. ``PT_HPU_METRICS_DUMP_TRIGGERS`` is a comma-separated list:
+``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) is the path of the file, and
+``PT_HPU_METRICS_FILE_FORMAT`` is json or text. If ``RANK`` or ``OMPI_COMM_WORLD_RANK`` is set, ``-rank{N}``
+is inserted before the last extension. If the file already exists, a number is inserted too. The file is
+created when the device is acquired. ``PT_HPU_METRICS_DUMP_TRIGGERS`` is a comma-separated list of the
+occasions on which metrics are written:
 
     process_exit   all metrics at the end of the process (default)
     mark_step      all metrics at each end of a step
-    metric_change  a metric after each event that changed it
+    metric_change  one metric, after each event that changed this metric
     user           all metrics at each `EventId.CUSTOM_EVENT`
 """
 
@@ -31,7 +32,7 @@ _TRIGGERS = ("process_exit", "mark_step", "metric_change", "user")
 
 
 class MetricFile:
-    """Writes records of metrics to an open text file: one JSON array, or paragraphs of tabbed lines."""
+    """Writer of metric records to an open text file: as one JSON array, or as paragraphs of text."""
 
     def __init__(self, stream: TextIO, form: MetricDumpFormat) -> None:
         self._stream = stream
@@ -39,11 +40,11 @@ class MetricFile:
         self._records = 0
 
     def write(self, metric: Metric, trigger: str) -> None:
-        """Add a record of a metric's current values.
+        """Append a record with the current counters of a metric.
 
         Args:
             metric: the metric.
-            trigger: the trigger of the record.
+            trigger: the occasion of the record, such as ``mark_step``.
         """
         stats = dict(metric.values())
         moment = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
@@ -65,14 +66,14 @@ class MetricFile:
         self._stream.flush()
 
     def close(self) -> None:
-        """Write the end of the JSON array. The stream stays open."""
+        """Write the end of the JSON array, and flush the stream without closing it."""
         if self._form is MetricDumpFormat.json:
             self._stream.write("\n]\n" if self._records else "[]\n")
         self._stream.flush()
 
 
 class MetricDumper:
-    """Writes metrics at their triggers, from the acquisition of the device to the end of the process."""
+    """Writer that appends metrics to a file on the configured occasions, until the process ends."""
 
     def __init__(
         self, metrics: Sequence[Metric], path: Path, form: MetricDumpFormat, triggers: Sequence[str]
@@ -88,7 +89,7 @@ class MetricDumper:
         self._process = os.getpid()
 
     def start(self) -> None:
-        """Subscribe to the events. Open the file immediately if the device is already acquired."""
+        """Subscribe to the events that trigger records, and open the file when the device is acquired."""
         dispatcher = EventDispatcher.instance()
         dispatcher.subscribe(EventId.DEVICE_ACQUIRED, lambda timestamp, params: self._open())
         if "mark_step" in self._triggers:
@@ -111,8 +112,8 @@ class MetricDumper:
         return lambda timestamp, params: self._write(self._metrics, trigger)
 
     def _write(self, metrics: Sequence[Metric], trigger: str) -> None:
-        # Events can arrive between any two bytecodes, even within this function. The call that holds the lock
-        # also writes the records that arrive meanwhile.
+        # Python may deliver an event between any two bytecodes, even within this function. The call that
+        # holds the lock also writes the records of events that arrive during its run.
         self._waiting.append((metrics, trigger))
         while self._waiting and self._lock.acquire(blocking=False):
             try:
@@ -138,7 +139,7 @@ class MetricDumper:
 
 
 def parse_format(text: str) -> MetricDumpFormat:
-    """Return the file format with the given name.
+    """Return the file format with the name ``text``.
 
     Raises:
         InvalidMetricDumpFileFormat: the format does not exist.
@@ -174,7 +175,7 @@ def with_rank(path: Path) -> Path:
 
 
 def start_dumper_from_environment(metrics: Sequence[Metric]) -> None:
-    """Start a `MetricDumper` as configured by the environment variables; the file must be set.
+    """Start a `MetricDumper` that the environment configures; the variable with the path must be set.
 
     Raises:
         InvalidMetricDumpFileFormat: the format is unknown.
@@ -187,7 +188,7 @@ def start_dumper_from_environment(metrics: Sequence[Metric]) -> None:
 
 
 def _open_numbered(path: Path) -> TextIO:
-    """Open a new file: the path, or the path with the first unused number before its last extension."""
+    """Create and open a new file. If the path exists, insert the first unused number before its extension."""
     candidate, number = path, 0
     while True:
         try:

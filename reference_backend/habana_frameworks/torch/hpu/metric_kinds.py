@@ -1,7 +1,7 @@
 """The classes of metrics, their errors and their file formats.
 
-A metric collects events of the device (`habana_frameworks.torch.internal.events`). The functions of `metrics`
-create metrics.
+A metric counts telemetry events of the device (`habana_frameworks.torch.internal.events`). The functions of
+the module `metrics` create metrics.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Stats = list[tuple[str, Any]]
 
 
 class MetricNotFound(Exception):
-    """The metric does not exist."""
+    """Error: no metric has the requested name."""
 
 
 class InvalidMetricDumpFileFormat(Exception):
-    """The format in ``PT_HPU_METRICS_FILE_FORMAT`` or in the argument `format` does not exist."""
+    """Error: ``PT_HPU_METRICS_FILE_FORMAT`` or the argument `format` is not a supported format."""
 
 
 class InvalidMetricDumpTrigger(Exception):
-    """``PT_HPU_METRICS_DUMP_TRIGGERS`` contains an unknown trigger."""
+    """Error: ``PT_HPU_METRICS_DUMP_TRIGGERS`` contains an unknown trigger."""
 
 
 class MetricDumpFormat(enum.Enum):
-    """File formats of `metrics_dump`."""
+    """File formats in which metrics are written."""
 
     json = "json"
     text = "text"
 
 
 class Metric:
-    """A set of counters that collects events between `start` and `stop`."""
+    """Base class of metrics: a set of counters of device events that occur between `start` and `stop`."""
 
     metric_name: ClassVar[str]
     events: ClassVar[tuple[EventId, ...]] = ()
@@ -53,7 +53,7 @@ class Metric:
         return self.metric_name
 
     def stats(self) -> Stats:
-        """Return the counters as a list of (key, value), including all events until now."""
+        """Return the counters as a list of (key, value), after waiting until all events are delivered."""
         EventDispatcher.instance().flush()
         return self.values()
 
@@ -63,7 +63,7 @@ class Metric:
         self.clear()
 
     def values(self) -> Stats:
-        """Return the counters as a list of (key, value), including only delivered events."""
+        """Return the counters as a list of (key, value), without waiting for undelivered events."""
         raise NotImplementedError
 
     def clear(self) -> None:
@@ -71,24 +71,24 @@ class Metric:
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start or continue collecting. Do nothing if the metric is already collecting."""
+        """Start counting events, or continue after `stop`. Does nothing if the metric is already counting."""
         if self._handles:
             return
         dispatcher = EventDispatcher.instance()
         self._handles = [dispatcher.subscribe(event, self._listener(event)) for event in self.events]
 
     def stop(self) -> None:
-        """Stop collecting; the counters keep their values."""
+        """Stop counting events; the counters keep their values."""
         handles, self._handles = self._handles, []
         for handle in handles:
             EventDispatcher.instance().unsubscribe(handle)
 
     def on_metric_change(self, callback: Callable[[Metric], None]) -> None:
-        """Call ``callback(metric)`` after each event that changed a counter."""
+        """Register a function that is called with this metric after each event that changed a counter."""
         self._observers.append(callback)
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Count one event, in a single call that other events cannot interrupt."""
+        """Add one event to the counters. Subclasses do so in one atomic call, such as ``list.append``."""
         raise NotImplementedError
 
     def _listener(self, event: EventId) -> Callable[[int, EventParams], None]:
@@ -101,7 +101,7 @@ class Metric:
 
 
 class GraphCompilation(Metric):
-    """Compiled recipes; times in µs. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry per recipe."""
+    """Metric of compiled recipes, times in µs. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry per recipe."""
 
     metric_name = "graph_compilation"
     events = (EventId.GRAPH_COMPILATION,)
@@ -128,17 +128,17 @@ class GraphCompilation(Metric):
 
 
 class CpuFallback(Metric):
-    """Operators that ran on the CPU with copies from and to the device."""
+    """Metric of operators that fell back to the CPU, with copies from and to the device."""
 
     metric_name = "cpu_fallback"
     events = (EventId.CPU_FALLBACK,)
 
     def clear(self) -> None:
-        """Remove all fallbacks."""
+        """Set the numbers of fallbacks to zero."""
         self._operators: Counter[str] = Counter()
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Add a fallback of an operator."""
+        """Count the fallback of the operator that the event describes."""
         self._operators.update((params.get("op_name", ""),))
 
     def values(self) -> Stats:
@@ -147,7 +147,7 @@ class CpuFallback(Metric):
 
 
 class MemoryDefragmentation(Metric):
-    """Attempts to make free memory contiguous; times in ms."""
+    """Metric of attempts to make free device memory contiguous; times in ms."""
 
     metric_name = "memory_defragmentation"
     events = (EventId.MEMORY_DEFRAGMENTATION,)
@@ -173,7 +173,7 @@ class MemoryDefragmentation(Metric):
 
 
 class RecipeCache(Metric):
-    """Lookups in the recipe cache by recipe id. The metric exists only with PT_HPU_ENABLE_CACHE_METRICS=1."""
+    """Metric of recipe cache lookups, by recipe id. It exists only with PT_HPU_ENABLE_CACHE_METRICS=1."""
 
     metric_name = "recipe_cache"
     events = (EventId.CACHE_HIT, EventId.CACHE_MISS)
@@ -183,7 +183,7 @@ class RecipeCache(Metric):
         self._lookups = {event: Counter[str]() for event in self.events}
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Add a lookup of a recipe: a hit or a miss."""
+        """Count the lookup that the event describes: a hit or a miss of a recipe."""
         self._lookups[event].update((params.get("recipe_id", ""),))
 
     def values(self) -> Stats:
@@ -198,7 +198,7 @@ class RecipeCache(Metric):
 
 
 class DeviceMemory(Metric):
-    """Figures of `torch.hpu.memory_stats`, read at each call; zero before the device is acquired.
+    """Metric of device memory: current figures of `torch.hpu.memory_stats`, or 0 before the first device use.
 
     The documentation of the public bridge lists this metric, but not its keys.
     """
@@ -207,9 +207,9 @@ class DeviceMemory(Metric):
     _keys = ("Limit", "InUse", "MaxInUse", "NumAllocs", "NumFrees", "ActiveAllocs", "MaxAllocSize")
 
     def clear(self) -> None:
-        """Do nothing, because `torch.hpu.reset_peak_memory_stats` and similar functions reset the figures."""
+        """Do nothing. Functions such as `torch.hpu.reset_peak_memory_stats` reset these figures."""
 
     def values(self) -> Stats:
-        """Return seven statistics of the allocator; sizes in bytes."""
+        """Return seven statistics of the device memory allocator; sizes are in bytes."""
         values = _C.memory_stats() if _C.is_initialized() else {}
         return [(key, values.get(key, 0)) for key in self._keys]

@@ -1,8 +1,9 @@
 """Counters of device events: compilations, fallbacks, cache lookups, memory.
 
-Each metric exists once per process, started at import (`metric_global`), and any number of times for parts of
-a program (`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so they add no cost to
-operators on the fast path. `metric_files` writes them to files.
+Each kind of metric has one global metric, which counts from the import on (`metric_global`). A program can
+also create metrics that count during a block (`metric_localcontext`). Metrics count telemetry events
+(`utils.event_dispatcher`), which are rare, so they do not slow down ordinary operators. `metric_files` writes
+metrics to files.
 
 Names, keys and variables are from the public bridge's Metric APIs.
 """
@@ -54,11 +55,11 @@ _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
 def metric_global(name: str) -> Metric | None:
-    """Return the metric that has collected since the process started, or None with a warning if the name is
-    unknown.
+    """Return the global metric with this name; if the name is unknown, warn and return None.
 
-    Names: ``graph_compilation``, ``cpu_fallback``, ``memory_defragmentation``, ``device_memory`` and, with
-    ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import, ``recipe_cache``.
+    A global metric counts from the import on. Names are ``graph_compilation``, ``cpu_fallback``,
+    ``memory_defragmentation``, ``device_memory`` and, with ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import,
+    ``recipe_cache``.
     """
     if name not in _globals:
         hint = " recipe_cache needs PT_HPU_ENABLE_CACHE_METRICS=1." if name == RecipeCache.metric_name else ""
@@ -70,10 +71,10 @@ def metric_global(name: str) -> Metric | None:
 
 @contextlib.contextmanager
 def metric_localcontext(name: str) -> Iterator[Metric]:
-    """Context manager that returns a new metric, which collects inside the block only.
+    """Context manager that yields a new metric, which counts events during the block only.
 
     Raises:
-        MetricNotFound: the metric does not exist.
+        MetricNotFound: no metric has this name.
     """
     if name not in _KINDS:
         raise MetricNotFound(f"{name!r} is not a metric. Use one of {', '.join(_KINDS)}.")
@@ -89,11 +90,11 @@ def metrics_dump(file_name: str | os.PathLike[str], format: MetricDumpFormat = M
     """Write all global metrics to a file. An existing file is replaced.
 
     Args:
-        file_name: path; no rank is added.
+        file_name: path of the file, used as it is (without a rank).
         format: ``MetricDumpFormat.json`` (an array of records) or ``MetricDumpFormat.text``.
 
     Raises:
-        InvalidMetricDumpFileFormat: `format` is neither of these.
+        InvalidMetricDumpFileFormat: `format` is not one of these formats.
         OSError: the file cannot be written.
     """
     from .metric_files import MetricFile, parse_format

@@ -1,9 +1,9 @@
-"""The generator's state as a (seed, offset) pair, 16 bytes, for programs that compute offsets.
+"""Represent the state of the device's random number generator as a pair (seed, offset).
 
-`torch.distributed.tensor` gives each shard of a random tensor its own offset and advances all ranks by the
-same amount. The underlying generator has no offset, so each pair maps to one of its seeds: offset 0 to the
-seed itself, other offsets to a mix of seed and offset. Equal pairs give equal values, different pairs give
-unrelated values, and ranks that run the same calls stay equal.
+`torch.distributed.tensor` requires such a pair: it gives each shard of a random tensor its own offset. The
+device's generator has a seed but no offset. Therefore each pair is mapped to a seed of the generator: with
+offset 0 to the seed of the pair, otherwise to a mix of seed and offset. Equal pairs give equal random
+numbers, and different pairs give unrelated random numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _state_at_pair: bytes = b""
 
 
 def get_state(generator: torch.Generator) -> torch.Tensor:
-    """Return the pair that describes the generator, as uint8[16] on the CPU: seed, offset, little-endian.
+    """Return the pair (seed, offset) of the generator: 16 bytes, little-endian, as a uint8 CPU tensor.
 
-    If the generator was used after a pair was set, the result has a later offset that is derived from its
-    state. Therefore values drawn inside and outside of the philox context do not repeat each other.
+    If random numbers were drawn after the pair was set, the result has another offset, which is derived from
+    the generator's state. Therefore later pairs do not repeat the numbers that were already drawn.
     """
     state = bytes(generator.get_state().numpy())
     if _pair is not None and state == _state_at_pair:
@@ -40,11 +40,11 @@ def get_state(generator: torch.Generator) -> torch.Tensor:
 
 
 def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
-    """Set the generator to a pair of seed and offset.
+    """Set the generator to a pair (seed, offset).
 
     Args:
-        generator: the device's generator.
-        state: uint8[16] on the CPU, as `get_state` returns.
+        generator: the device's random number generator.
+        state: the pair as 16 bytes, in a uint8 CPU tensor, as `get_state` returns.
 
     Raises:
         RuntimeError: the tensor has a different number of elements or a different dtype.
@@ -53,7 +53,7 @@ def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
     if state.dtype != torch.uint8 or state.numel() != 16:
         raise RuntimeError(
             f"an RNG state of {state.numel()} elements of {state.dtype} is not a seed and offset. Inside the "
-            "philox context use 16 bytes of uint8, as get_rng_state returns there."
+            "philox context use 16 bytes of uint8, as get_rng_state returns inside this context."
         )
     raw = bytes(state.contiguous().numpy())
     pair = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
@@ -64,7 +64,7 @@ def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
 def _generator_seed(seed: int, offset: int) -> int:
     if offset == 0:
         return seed
-    # The finaliser of splitmix64: every bit of the pair affects every bit of the result.
+    # The mixing function of the generator splitmix64: every bit of the pair affects every bit of the result.
     mixed = (seed + offset * 0x9E3779B97F4A7C15) % _WORD
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % _WORD
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % _WORD

@@ -1,8 +1,8 @@
 """Properties of the device: name, sizes, driver version.
 
-The reference device is simulated, so its name can be chosen: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
-GAUDI2 (the default) or GAUDI3. Hardware limits (`settings.hardware_limits`) determine the name themselves.
-Programs branch on the name. The numbers in this module only fill the other fields.
+The device is simulated, so its name can be chosen with ``HPU_REFERENCE_DEVICE_NAME``: GAUDI, GAUDI2 (the
+default) or GAUDI3. If the variable is unset, the simulated hardware limits (`settings.hardware_limits`)
+determine the name. Programs depend on the name only; the numbers in this module just fill the other fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .devices import is_available
 
 
 class synDeviceType(enum.IntEnum):
-    """Generations of the device. Compare members, not numbers, which the public bridge does not define."""
+    """Gaudi generations. The public bridge does not document the numbers, so compare members only."""
 
     synDeviceGaudi = 1
     synDeviceGaudi2 = 2
@@ -44,7 +44,7 @@ _MODELS = {
 
 
 def simulated_name() -> str:
-    """Return the name in ``HPU_REFERENCE_DEVICE_NAME`` or of the hardware limits, by default GAUDI2.
+    """Return the simulated Gaudi model: from ``HPU_REFERENCE_DEVICE_NAME``, the hardware limits, or GAUDI2.
 
     Raises:
         ValueError: the name is not GAUDI, GAUDI2 or GAUDI3.
@@ -60,10 +60,11 @@ def simulated_name() -> str:
 
 
 def limit_streams() -> None:
-    """Limit the number of streams that a program can create, as the flags request.
+    """Limit the number of different streams that a program can create, as the environment variables request.
 
-    With ``PT_HPU_FORCE_USE_DEFAULT_STREAM``, all streams are the default stream. Without
-    ``PT_HPU_ENABLE_GENERIC_STREAM``, streams are taken in turn from the compute streams of the model.
+    With ``PT_HPU_FORCE_USE_DEFAULT_STREAM``, each new stream is the default stream. Without
+    ``PT_HPU_ENABLE_GENERIC_STREAM``, each new stream is the next of a few streams, as many as the simulated
+    Gaudi model has compute streams.
 
     Raises:
         ValueError: as for `simulated_name`.
@@ -75,7 +76,7 @@ def limit_streams() -> None:
 
 
 def simulated_type() -> synDeviceType:
-    """Return the generation of `simulated_name`.
+    """Return the Gaudi generation that this device simulates.
 
     Raises:
         ValueError: as for `simulated_name`.
@@ -97,7 +98,7 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_capability(device: Any = None) -> str:
-    """Return the driver version as a string. As in the public bridge, it is not a pair of numbers.
+    """Return the driver version as a string. As in the public bridge, the result is not a pair of numbers.
 
     Raises:
         AssertionError: the device index does not exist.
@@ -130,7 +131,7 @@ def get_device_properties(device: Any = None) -> str:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Return whether one device can read the memory of another: only if both are the same device.
+    """Return whether a device can read the memory of a peer device: only if both are the same device.
 
     Raises:
         AssertionError: a device index does not exist.
@@ -139,12 +140,12 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def get_arch_list() -> list[str]:
-    """Return the names of the devices that this build supports in this process: one name."""
+    """Return a list with the name of the simulated device, as the only supported architecture."""
     return [simulated_name()]
 
 
 def get_gencode_flags() -> str:
-    """Return the compiler flags for device code, an empty string."""
+    """Return an empty string: device code does not need compiler flags."""
     return ""
 
 

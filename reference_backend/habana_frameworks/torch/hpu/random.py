@@ -1,7 +1,7 @@
 """Random numbers: the generator of the device and its seed.
 
-The generator is on the host; each random operator draws its seed from it when the operator is issued. Equal
-seeds give equal values on hpu, but not the values of other devices.
+The generator is a host object. When the host issues a random operator, it draws a seed for the operator from
+the generator. Equal seeds give equal values on hpu, but other values than on other devices.
 
 Functions with a device parameter accept the device of this process (see `visible_modules.is_own_index`).
 """
@@ -21,20 +21,21 @@ from . import philox
 from ._utils import _get_device_index
 from .initialization import _lazy_init
 
-# One device has one generator. It exists before the device is acquired, so that seeds can be set early.
+# The generator exists before the device is acquired, so that a program can set the seed early.
 default_generators: tuple[torch.Generator] = (_C.default_generator(),)
 
 _context: str | None = None
 
 
 def manual_seed(seed: int) -> torch.Generator:
-    """Seed the generator and return it.
+    """Seed the generator of the device and return the generator.
 
     Args:
-        seed: any integer that fits in 64 bits, signed or unsigned; a negative seed n is 2**64 + n.
+        seed: an integer that fits in 64 bits, signed or unsigned. A negative seed n means 2**64 + n.
 
     Raises:
-        RuntimeError: the seed does not fit; or the process was forked from a process that has the device.
+        RuntimeError: the seed does not fit in 64 bits; or the process was forked from a process that has
+            acquired the device.
     """
     return _generator().manual_seed(int(seed))
 
@@ -54,7 +55,7 @@ def seed() -> int:
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices of this process, as `seed` does."""
+    """Seed the generators of all devices of this process from the system's entropy source."""
     seed()
 
 
@@ -96,12 +97,12 @@ def set_rng_state(new_state: torch.Tensor, device: Any = DEVICE_TYPE) -> None:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """Return the states of the generators of all devices of this process: a list of one."""
+    """Return a list of generator states, with one entry because the process has one device."""
     return [get_rng_state()]
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Set the states of all generators, as `get_rng_state_all` returned them.
+    """Set the states of all generators to states that `get_rng_state_all` returned.
 
     Raises:
         RuntimeError: the number of states is not one.
@@ -115,7 +116,9 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 
 
 def set_rng_ctx(ctx: str) -> None:
-    """Make RNG states seed-and-offset pairs, as `torch.distributed.tensor` requires, until `unset_rng_ctx`.
+    """Make `get_rng_state` and `set_rng_state` use (seed, offset) pairs until `unset_rng_ctx` is called.
+
+    `torch.distributed.tensor` requires such pairs.
 
     Args:
         ctx: "philox".
@@ -128,7 +131,7 @@ def set_rng_ctx(ctx: str) -> None:
 
 
 def unset_rng_ctx(ctx: str) -> None:
-    """End the context of `set_rng_ctx`.
+    """End the context that `set_rng_ctx` began: RNG states are full generator states again.
 
     Raises:
         ValueError: as for `set_rng_ctx`.

@@ -1,4 +1,4 @@
-"""Select a variant of fused attention. One variant recomputes the attention matrix in the backward pass."""
+"""Select whether the backward pass of fused attention recomputes or saves the attention matrix."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ _recompute = True
 
 
 def enable_recompute_sdp(enabled: bool) -> None:
-    """Select the variant whose backward pass recomputes the attention matrix (initially true)."""
+    """Select whether the backward pass of fused attention recomputes the attention matrix (default: true)."""
     global _recompute
     _recompute = bool(enabled)
 
 
 def recompute_sdp_enabled() -> bool:
-    """Return whether `enable_recompute_sdp` is in effect."""
+    """Return whether the backward pass of fused attention recomputes the attention matrix."""
     return _recompute
 
 
 @contextlib.contextmanager
 def sdp_kernel(enable_recompute: bool = True) -> Iterator[None]:
-    """Select the variant for the duration of a ``with`` block."""
+    """Context manager that calls `enable_recompute_sdp` and restores the old choice after its block."""
     before = recompute_sdp_enabled()
     enable_recompute_sdp(enable_recompute)
     try:

@@ -1,4 +1,4 @@
-"""Functions that read and change the current stream of a thread. Dynamo must call and not trace them."""
+"""Functions that read and set the current stream of a thread. Dynamo must not trace these functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .stream_types import Stream
 
 
 class StreamContext:
-    """Context manager that makes a stream the current stream of this thread. None changes nothing."""
+    """Context manager that makes a stream the current stream of this thread; None leaves it unchanged."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream
@@ -30,16 +30,16 @@ class StreamContext:
 
 
 def _current_stream(device: Any = None) -> Stream:
-    """Return the current stream, like `streams.current_stream`."""
+    """Return the current stream of this thread; the eager implementation of `streams.current_stream`."""
     index = _get_device_index(device, optional=True)
     _lazy_init()
     return _as_hpu(torch._C._accelerator_getStream(index))
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Make a stream the current stream of this thread. None changes nothing.
+    """Make a stream the current stream of this thread; None leaves it unchanged.
 
-    On a switch away from the default stream, the new stream waits for the work that is in the default stream.
+    If the previous stream is the default stream, the new stream waits for the work already queued there.
     """
     if stream is None:
         return

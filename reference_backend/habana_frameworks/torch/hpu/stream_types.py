@@ -18,10 +18,11 @@ class Event(torch.Event):
     Args:
         enable_timing: allow `elapsed_time`.
         blocking: a thread that waits for the event sleeps, if the device supports this.
-        interprocess: not supported by the device; passed on to torch.
+        interprocess: not supported by the device; the argument is passed to torch.
         device: the device of this process, by default the current device.
 
-    An event that was never recorded is treated as complete: `query` returns True and `synchronize` returns.
+    An event that was never recorded is treated as complete: `query` returns True, and `synchronize` does not
+    wait.
     """
 
     _clock: torch.Event | None
@@ -38,15 +39,15 @@ class Event(torch.Event):
         _lazy_init()
         options = {"enable_timing": enable_timing, "blocking": blocking, "interprocess": interprocess}
         self = super().__new__(cls, device=DEVICE_TYPE, **options)
-        # torch measures time only between events of exactly its own class, so this event contains a
-        # torch.Event.
+        # torch measures time only between instances of torch.Event, not of subclasses. So this event contains
+        # a torch.Event.
         self._clock = torch.Event(device=DEVICE_TYPE, enable_timing=True) if enable_timing else None
         return self
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Record the event after the work that is currently in a stream, by default the current stream."""
         if self._clock is not None:
-            self._clock.record(stream)  # recorded first, so that it completes before the event
+            self._clock.record(stream)  # before the event, so that _clock is complete when the event is
         super().record(stream)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
@@ -76,8 +77,9 @@ class Stream(torch.Stream):
     Args:
         device: the device of this process, by default the current device.
         priority: accepted; the device has one priority, 0.
-        stream_id, device_index, device_type: together they identify an existing stream; no stream is created.
-        stream_ptr: id of an existing stream.
+        stream_id, device_index, device_type: together they identify an existing stream. If they are passed,
+            the object refers to that stream.
+        stream_ptr: id of an existing stream, to which the object refers.
         is_default_stream: use the default stream.
 
     Attributes:
@@ -118,7 +120,7 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Return lowest and highest priority of the public bridge, (0, -1). The device treats both as 0."""
+        """Return (0, -1), the lowest and highest priority. On this device they have the same effect."""
         return 0, -1
 
     @property
@@ -131,7 +133,7 @@ class Stream(torch.Stream):
         return self.stream_id
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Record an event (default: a new event) after the work currently in the stream, and return it."""
+        """Record an event (by default a new one) after the stream's current work, and return the event."""
         if event is None:
             event = Event()
         event.record(self)

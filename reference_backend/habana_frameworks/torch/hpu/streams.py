@@ -1,14 +1,14 @@
 """Functions for streams and events of hpu.
 
-`Stream` and `Event` derive from `torch.Stream` and `torch.Event`, so all functions that accept those types
-accept them. Work on one stream runs in order. Work on different streams is ordered by events only, with one
-exception in `set_stream`.
+`Stream` and `Event` derive from `torch.Stream` and `torch.Event`, so functions of torch accept them. Work on
+one stream runs in order. Work on different streams is ordered by events only, except that `set_stream` makes
+the new stream wait for the default stream.
 
-Under ``torch.compile``, streams and events are part of the graph. Dynamo supports the current stream, and
-blocks that enter a stream, only with torch's own types. Therefore a compiled function receives a
-`torch.Stream`, which equals the `Stream` of eager mode. Dynamo has no support for `set_stream`,
-`StreamContext` and `Event.elapsed_time`, which break the graph. In a graph, the target of ``with stream(s) as
-target`` is None.
+Under ``torch.compile``, streams and events are part of the graph. Dynamo supports the current stream and
+``with stream(s)`` only for torch's own types. Therefore the functions of this module return a `torch.Stream`
+while Dynamo traces; this stream equals the `Stream` of eager mode. Dynamo does not support `set_stream`,
+`StreamContext` and `Event.elapsed_time`, which break the graph. In a graph, the target of
+``with stream(s) as target`` is None.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .stream_state import set_stream as set_stream
 from .stream_types import Event as Event
 from .stream_types import Stream as Stream
 
-# True if Dynamo can trace blocks that enter a stream. In older releases of torch, a stream cannot be entered,
-# and Dynamo breaks the graph at these functions.
+# True if torch.Stream is a context manager, so that Dynamo can trace `with stream(s)`. In older releases of
+# torch, Dynamo breaks the graph at the functions of this module.
 _IS_TRACED = hasattr(torch.Stream, "__enter__")
 
 
 def stream(stream: torch.Stream | None) -> contextlib.AbstractContextManager[Any]:
-    """Return the `StreamContext` of a stream."""
+    """Return a context manager that makes a stream the current stream of this thread."""
     if _IS_TRACED and torch.compiler.is_dynamo_compiling():
         return contextlib.nullcontext() if stream is None else stream
     return StreamContext(stream)
@@ -48,7 +48,7 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """Return the default stream, which is current if no stream was set. Its id is 0."""
+    """Return the default stream, which has the id 0 and is the initial current stream of each thread."""
     if _IS_TRACED and torch.compiler.is_dynamo_compiling():
         return torch.Stream(stream_id=0, device_index=0, device_type=DEVICE_TYPE_NUMBER)  # type: ignore[return-value]
     return Stream(device_index=_get_device_index(device, optional=True), is_default_stream=True)

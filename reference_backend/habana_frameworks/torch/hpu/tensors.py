@@ -10,7 +10,10 @@ import torch
 
 
 class _TypedTensor(type):
-    """Metaclass: a call returns a `torch.Tensor`; ``isinstance`` checks dtype and device."""
+    """Metaclass of the legacy tensor types: calling a type returns a `torch.Tensor` of its dtype on hpu.
+
+    ``isinstance(tensor, type)`` checks dtype, device and layout of the tensor.
+    """
 
     dtype: torch.dtype
 

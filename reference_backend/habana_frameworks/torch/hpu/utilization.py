@@ -1,7 +1,7 @@
-"""Memory usage and load of the device, from the management library `pyhlml`.
+"""Memory usage and load of the device, read through the management library `pyhlml`.
 
-With `libhlml.so` of `hpu_reference_tools`, the library reports figures of the simulator: the memory of all
-processes that use the module, and their share of a processor.
+With `libhlml.so` of `hpu_reference_tools`, `pyhlml` reports figures of the simulator: the memory of all
+processes that use the module (Gaudi card), and their load of one processor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._utils import _checked_device_id
 
 
 def memory_usage(device: Any = None) -> int:
-    """Return the used device memory in percent of all device memory.
+    """Return the device memory in use, in percent of all device memory.
 
     Raises:
         ImportError: `pyhlml` is not installed.
@@ -30,7 +30,7 @@ def memory_usage(device: Any = None) -> int:
 
 
 def utilization(device: Any = None) -> int:
-    """Return the share of the last second in which the device was busy, in percent.
+    """Return how busy the device is, in percent, as the management library reports it.
 
     Raises:
         ImportError: `pyhlml` is not installed.
@@ -38,7 +38,7 @@ def utilization(device: Any = None) -> int:
     """
     with _management_library(device) as (pyhlml, handle):
         rates = pyhlml.hlmlDeviceGetUtilizationRates(handle)
-        return int(getattr(rates, "aip", rates))  # older releases return a number
+        return int(getattr(rates, "aip", rates))  # older releases of pyhlml return a number
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def _management_library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
     try:
         import pyhlml
 
-        if not hasattr(pyhlml, "hlmlInit"):  # newer releases define the functions in a submodule
+        if not hasattr(pyhlml, "hlmlInit"):  # newer releases define the functions in pyhlml.main
             import pyhlml.main as pyhlml
     except ImportError as error:
         raise ImportError(

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-// Creates `params`, a shared pointer to zeroed parameters of a type, and sets `size`. Both are for
-// fill_params.
+// Creates `params`, a shared pointer to zeroed parameters of a type, and sets `size`. Use this macro in the
+// function that is passed as fill_params.
 #define HPU_PARAMS_STUB(type)             \
   size = sizeof(type);                    \
   auto params = std::make_shared<type>(); \

@@ -1,1 +1,1 @@
-"""Internals: settings, patches, fusion, events. `bridge_config` and `fuse_conv_bn` are public."""
+"""Internal modules, except `bridge_config` and `fuse_conv_bn`, which are public import paths."""

@@ -1,4 +1,4 @@
-"""Find the compiled cores, and the dispatch key of the core of this process."""
+"""Find the compiled cores (extension modules ``_C``), and the dispatch key of the core of this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = "habana_frameworks.torch"
 
 
 def build_infos(package: str) -> dict[str, ModuleType]:
-    """Return the ``_build_info`` of each existing core, by the package that contains the core."""
+    """Return a dict from each package that contains a core to the core's module ``_build_info``."""
     folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_builds")
     keys = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     packages = [package, *(f"{package}._builds.{key}" for key in keys if key.isidentifier())]
@@ -24,7 +24,7 @@ def build_infos(package: str) -> dict[str, ModuleType]:
 
 
 def key_of(info: ModuleType) -> str:
-    """Return the dispatch key of a core by its ``_build_info``."""
+    """Return the dispatch key for which a core was built, from the core's module ``_build_info``."""
     return str(getattr(info, "KEY", "HPU"))
 
 
@@ -32,10 +32,10 @@ def key_of(info: ModuleType) -> str:
 def dispatch_key() -> str:
     """Return the dispatch key of the core of this process: ``HPU`` or ``PrivateUse1``.
 
-    ``HPU_REFERENCE_KEY`` selects it. By default it is HPU, or PrivateUse1 if no core for HPU exists.
+    ``HPU_REFERENCE_KEY`` selects the key. The default is HPU, or PrivateUse1 if all cores have this key.
 
     Raises:
-        ImportError: ``HPU_REFERENCE_KEY`` is not a key.
+        ImportError: ``HPU_REFERENCE_KEY`` is neither ``HPU`` nor ``PrivateUse1``.
     """
     requested = os.environ.get("HPU_REFERENCE_KEY", "")
     if requested and requested not in torch_build.DEVICE_TYPES:
@@ -48,11 +48,11 @@ def dispatch_key() -> str:
 
 
 def _build_info(package: str) -> ModuleType | None:
-    """Return the module ``_build_info``, which describes the build of a core, or None if no core exists."""
+    """Return the module ``_build_info`` of the core in a package, or None if the package has no core."""
     try:
         info = importlib.import_module(f"{package}._build_info")
     except ModuleNotFoundError:
         return None
-    # A wheel with another core may contain this module without its core.
+    # The module alone is not enough: a wheel with a different core may contain this module without its core.
     folder = os.path.dirname(str(info.__file__))
     return info if glob.glob(os.path.join(glob.escape(folder), "_C*")) else None

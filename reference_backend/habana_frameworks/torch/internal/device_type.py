@@ -13,7 +13,7 @@ from . import core_builds, torch_build
 DISPATCH_KEY = core_builds.dispatch_key()
 #: The name of the device in strings such as ``hpu:0``, and of its module, such as ``torch.hpu``.
 DEVICE_TYPE = torch_build.DEVICE_TYPES[DISPATCH_KEY]
-#: The device type in events of the profiler.
+#: The device type of hpu events in `torch.profiler`.
 DEVICE_TYPE_IN_EVENTS = getattr(DeviceType, DISPATCH_KEY)
 #: The device type as a number, as torch passes it between Python and C++.
 DEVICE_TYPE_NUMBER = int(DEVICE_TYPE_IN_EVENTS)

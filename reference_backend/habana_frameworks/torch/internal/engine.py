@@ -1,6 +1,6 @@
 """Configure the engine from environment variables, once, when the package is imported.
 
-Besides the flags of the public bridge, the reference device has its own variables:
+Besides the flags of the Intel Gaudi bridge, the reference device has its own variables:
 
     HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]  queue every operator on its stream, after a random pause of
                                                  at most this time
@@ -44,7 +44,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read_variable("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read_variable("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all_settings())
-    hardware_limits.profile_name()  # raises if the value is invalid
+    hardware_limits.profile_name()  # raises ValueError if HPU_REFERENCE_PROFILE is invalid
     bridge_config.watch_flag("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
     core.set_tanh_gelu(bool(read_variable("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(
@@ -58,14 +58,14 @@ def start(core: ModuleType, lazy_mode: int) -> None:
         lazy_mode != 0 or bool(read_variable("PT_HPU_ENABLE_EAGER_JIT_CACHE", "bool", True))
     )
     core.set_range_check(bool(read_variable("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
-    cache_config.from_environment()  # raises now for an invalid value, not when the first graph is compiled
+    cache_config.from_environment()  # called now, because it raises ValueError if a variable is invalid
     if read_variable("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
         import faulthandler  # imported here to keep the import of the package fast
 
         faulthandler.enable()
     if lazy_mode:
         _start_lazy(core, lazy_mode)
-    # Runs before the interpreter exits, because queued work may own Python objects.
+    # The core is shut down before the interpreter exits, because queued work may own Python objects.
     atexit.register(core.shutdown)
 
 

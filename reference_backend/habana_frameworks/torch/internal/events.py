@@ -1,13 +1,13 @@
 """Report telemetry events of the device to listeners.
 
-The compiled core reports rare events: a compilation, a fallback, a cache lookup, a defragmentation. Its
-callback is set only while listeners exist. All other events are published from Python.
+The compiled core reports rare events: a compilation, a fallback, a cache lookup, a defragmentation. The core
+has an event callback only while listeners exist. All other events are published from Python.
 
 Events of the core are delivered on the main thread, between two Python bytecodes, because the thread that
 causes an event may hold locks or may not run Python. `EventDispatcher.flush` delivers pending events
 immediately.
 
-Names and meanings are from the public bridge. The public import path of this module is
+Names and meanings of the events are from the Intel Gaudi bridge. The public import path of this module is
 ``habana_frameworks.torch.utils.event_dispatcher``.
 """
 
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 class EventId(enum.Enum):
-    """Kinds of events. The comment after each kind lists its parameters."""
+    """Kinds of events. The comment after each kind lists the parameters of the event."""
 
     GRAPH_COMPILATION = "GRAPH_COMPILATION"  # duration (µs), recipe
     CPU_FALLBACK = "CPU_FALLBACK"  # op_name

@@ -3,8 +3,8 @@
     GRAPH_VISUALIZATION=1            every graph, as text and as DOT, and as SVG if Graphviz is installed
     PT_HPU_GRAPH_DUMP_MODE           `all`: like GRAPH_VISUALIZATION=1; `eager`: captured graphs only;
                                      `compile`: each cluster of torch.compile; `compile_fx`: the graphs of
-                                     torch.compile before they are divided. `bridge_config` can change it
-                                     later
+                                     torch.compile before they are divided into clusters. `bridge_config` can
+                                     change the mode later
     PT_HPU_DUMP_IR_DOT_GRAPH=1       captured graphs and graphs of lazy mode, as DOT
     PT_HPU_GRAPH_DUMP_PREFIX         the folder, by default ``.graph_dumps`` in the current folder
 
@@ -27,7 +27,7 @@ from typing import Any
 from .settings import bridge_config, environment
 
 _SUFFIXES = {"text": ".txt", "dot": ".dot"}
-#: The first error of a write. It was reported by a warning; later errors are not reported.
+#: The first write error, or empty. Only the first write error of a process is reported, by a warning.
 _reported_errors: list[OSError] = []
 
 
@@ -115,7 +115,10 @@ def _write_graph(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:
 
 
 def _draw_dot(path: Path) -> Path | None:
-    """Draw a DOT file with Graphviz. Return None if Graphviz is not installed or fails (with a warning)."""
+    """Draw a DOT file with Graphviz and return the SVG file.
+
+    Return None if Graphviz is not installed, or if Graphviz fails (with a warning).
+    """
     program = shutil.which("dot")
     if program is None:
         return None

@@ -23,7 +23,7 @@ from .settings import log_settings
 from .settings.log_settings import LEVELS, LogSettings
 
 ROOT = "habana_frameworks.torch"
-#: Logger of the compile backend, which is registered with torch. Its lines come from the child logger
+#: Logger of the compile backend, which is registered with torch. The backend writes to the child logger
 #: `COMPILE_LINES`, because torch resets the level of registered loggers.
 COMPILE = f"{ROOT}.dynamo"
 COMPILE_LINES = f"{COMPILE}.lines"
@@ -39,7 +39,7 @@ _MODULES = {
     f"{ROOT}.internal.events": "PT_BRIDGE",
     f"{ROOT}.profiler": "PT_BRIDGE",
 }
-#: Numeric levels of Python's `logging` for each level of `LEVELS`.
+#: For each level of `LEVELS` except ``off``: the number of the level in Python's `logging`.
 PYTHON_LEVELS = (5, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
@@ -62,14 +62,14 @@ def apply_settings(core: ModuleType, settings: LogSettings) -> None:
     _apply_to_core(settings)
     for name, module in _MODULES.items():
         lowest = _lowest_python_level(settings.levels.get(module, 0))
-        # At WARNING or above, keep the logger's level, which the program or TORCH_LOGS may have set. The log
-        # selects from the lines of this level.
+        # If only warnings and above are written, keep the logger's level: the program or TORCH_LOGS may have
+        # set it. The log then drops the lines below its own level.
         if lowest < logging.WARNING:
             logging.getLogger(name).setLevel(lowest)
 
 
 def set_level(module: str, number: int) -> bool:
-    """Set the lowest level of the written lines of a log module, in the log and in its Python loggers.
+    """Set the lowest level at which lines of a log module are written.
 
     Args:
         module: name of a log module, such as ``PT_KERNEL``.
@@ -141,7 +141,7 @@ class _Handler(logging.Handler):
     settings: LogSettings
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line. The core drops the line if the level of the log module does not let it through."""
+        """Write a line. The core drops the line if its level is not enabled for the log module."""
         try:
             level = max((i for i, number in enumerate(PYTHON_LEVELS) if number <= record.levelno), default=0)
             module = log_module_of(record.name)
@@ -175,8 +175,8 @@ def _lowest_python_level(bits: int) -> int:
 
 
 def _register_with_torch() -> None:
-    # torch takes lines of registered loggers away from the program's own handlers, so register on request
-    # only.
+    # Register only if TORCH_LOGS is set: torch does not pass the lines of registered loggers to the program's
+    # own handlers.
     if os.environ.get(torch_logging.LOG_ENV_VAR) and not torch_logging.log_registry.is_log("hpu_backend"):
         torch_logging.register_log("hpu_backend", [COMPILE, f"{ROOT}.internal.fusion"])
         torch_logging.register_artifact(

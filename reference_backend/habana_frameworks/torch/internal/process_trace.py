@@ -1,13 +1,13 @@
 """Record the trace of a whole process (``HABANA_PROFILE``), or of the part that the program selects.
 
-``HABANA_PROFILE=1``, or the name of a template, records the device from the import of the bridge to the end
-of the process. The trace is written to ``default_profiling[_rankR]_PID.json`` in Chrome's format, with a copy
-whose suffix is ``.hltv``. With ``profile_api`` or ``profile_api_light``, the program starts and stops the
-recording (`utils.profiler`). With ``0``, the device reports no rows, not even to `torch.profiler`.
+``HABANA_PROFILE=1`` records the device from the import of this package to the end of the process. The trace
+is written to ``default_profiling[_rankR]_PID.json`` in Chrome's format, with a copy whose suffix is
+``.hltv``. With ``profile_api`` or ``profile_api_light``, the program starts and stops the recording
+(`utils.profiler`). With ``0``, the device reports no rows, not even to `torch.profiler`.
 
 ``HABANA_PROF_CONFIG`` is the path of a JSON file. The format of the real file is not public, so the simulator
-defines its own fields and ignores all others: ``folder`` and ``name`` of the files, and ``rows``, the maximum
-number of recorded rows.
+defines the fields: ``folder`` and ``name`` of the trace files, and ``rows``, the maximum number of recorded
+rows. Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from habana_frameworks.torch import _C
 from .traces import Recording, write_or_warn
 
 _PROGRAM_CONTROLLED = ("profile_api", "profile_api_light")
-#: Further values whose meaning is known: no profile, and a profile of the whole process.
+#: The other accepted values: ``0`` records nothing, and the others record the whole process.
 _OTHER_MODES = ("0", "1", "profile_api_with_nics")
 
 
@@ -61,7 +61,7 @@ class ProcessRecorder:
         return self._recording is not None and self._recording.is_own
 
     def start(self) -> None:
-        """Start recording. If a recording is running, it continues."""
+        """Start recording. If this process is already recording, do nothing."""
         self.configured_files()
         if not self.is_running:
             self._recording = Recording()
@@ -90,7 +90,7 @@ RECORDER = ProcessRecorder()
 
 
 def profile_mode() -> str:
-    """Return ``HABANA_PROFILE``, or ``profile_api_light`` if it is not set."""
+    """Return the value of ``HABANA_PROFILE``, or ``profile_api_light`` if the variable is not set."""
     return os.environ.get("HABANA_PROFILE", "") or "profile_api_light"
 
 
@@ -99,7 +99,7 @@ def start_if_requested() -> None:
     os.environ["HABANA_PROFILE"] = profile_mode()
     if profile_mode() not in (*_OTHER_MODES, *_PROGRAM_CONTROLLED):
         warnings.warn(
-            f"HABANA_PROFILE={profile_mode()!r} is no known mode, so the whole process is recorded, as by 1. "
+            f"HABANA_PROFILE={profile_mode()!r} is not a mode, so the whole process is recorded, as for 1. "
             f"Use one of {', '.join((*_OTHER_MODES, *_PROGRAM_CONTROLLED))}.",
             RuntimeWarning,
             stacklevel=2,

@@ -13,7 +13,7 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 
-_PROCESS = 0  # process id of the device's rows; rows of the program have its real process id
+_PROCESS = 0  # process id in the device's rows; rows of the host program have the program's own process id
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Trace:
 
 
 class Recording:
-    """A recording of the device, from construction to `finish`. In a forked child, it has no rows."""
+    """A recording of the device, from construction to `finish`. In a forked child, the recording is empty."""
 
     def __init__(self) -> None:
         self._recording = _C.TraceRecording()

@@ -1,4 +1,4 @@
-"""A profiler that keeps the device's rows in memory until the program requests them."""
+"""A profiler that records only the device's work and keeps it in memory until the program calls `flush`."""
 
 from . import profiler
 

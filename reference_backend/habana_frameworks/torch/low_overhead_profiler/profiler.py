@@ -1,11 +1,12 @@
-"""Start, stop and flush of the profiler.
+"""Start, stop and flush the low-overhead profiler.
 
-The profiler records the device rows of `torch.profiler`, and nothing of the host. It writes Chrome traces to
-files ``low_overhead_profile_PID_N.json`` in ``HABANA_LOGS`` or the current folder. The simulator defines the
-names and the format.
-``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` records the whole process in one file. With
-``PT_HPU_ENABLE_LOP_METRICS_COLLECTION``, the file ``low_overhead_metrics_PID.json`` has calls, microseconds
-and bytes by name.
+The profiler records the device's rows of a `torch.profiler` trace and no rows of the host. `flush` writes
+Chrome traces to files ``low_overhead_profile_PID_N.json`` in ``HABANA_LOGS`` or the current folder. File
+names and format are the simulator's own.
+
+Two flags record the whole process. ``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` writes one such trace file.
+``PT_HPU_ENABLE_LOP_METRICS_COLLECTION`` writes ``low_overhead_metrics_PID.json``, with the number of calls,
+the microseconds and the bytes of each row name.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ _finished_traces: list[Trace] = []
 
 
 def start() -> None:
-    """Start recording. If a recording is running, it continues."""
+    """Start recording, unless a recording is already running."""
     global _recording
     if _recording is None or not _recording.is_own:
         _recording = Recording()
 
 
 def stop() -> None:
-    """Wait for the device, stop, and keep the rows for `flush`. Does nothing if no recording runs."""
+    """Wait for the device, stop recording, and keep the trace for `flush`.
+
+    Does nothing if no recording is running.
+    """
     global _recording
     recording, _recording = _recording, None
     if recording is not None and recording.is_own:
@@ -43,7 +47,7 @@ def stop() -> None:
 
 
 def flush() -> list[Path]:
-    """Write a file for each stop since the last flush.
+    """Write one trace file for each recording that was stopped since the last flush.
 
     Returns:
         The written files.
@@ -53,7 +57,7 @@ def flush() -> list[Path]:
 
 
 def collect_if_requested() -> None:
-    """Record the whole process if a flag requests its trace or its metrics."""
+    """Start recording the whole process if one of the two flags is set; files are written at exit."""
     traces = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_TRACES_COLLECTION"))
     metrics = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_METRICS_COLLECTION"))
     if traces or metrics:
@@ -61,7 +65,7 @@ def collect_if_requested() -> None:
 
 
 def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
-    if not recording.is_own:  # this process was forked from the process that started the recording
+    if not recording.is_own:  # the recording belongs to the parent process
         return
     hpu._finish_work()
     trace = recording.finish()

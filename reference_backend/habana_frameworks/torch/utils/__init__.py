@@ -1,4 +1,4 @@
-"""Modules that programs import to debug, profile, receive events and build extensions."""
+"""Modules with which programs debug, profile, receive device events and build C++ extensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of `utils.debug`, under the name of the extension that contains them on hardware."""
+"""The functions of `utils.debug`, under the name of a C++ extension of the Intel Gaudi bridge."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import debug
 
 
 def __getattr__(name: str) -> Any:
-    """Return a function of `utils.debug`.
+    """Return the function of `utils.debug` with this name.
 
     Raises:
         AttributeError: a function with this name does not exist.

@@ -1,4 +1,4 @@
-"""Public import path of the device's events; see `habana_frameworks.torch.internal.events`."""
+"""Public import path of the device's telemetry events (`habana_frameworks.torch.internal.events`)."""
 
 from __future__ import annotations
 

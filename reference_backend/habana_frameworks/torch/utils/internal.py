@@ -1,4 +1,4 @@
-"""The lazy mode of the process, and a timer."""
+"""Functions for the lazy mode of the process, and a timer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _logger = logging.getLogger(__name__)
 
 
 def lazy_only(function: Callable[..., Any]) -> Callable[..., None]:
-    """Decorator that makes a function do nothing outside lazy mode, with a logged warning.
+    """Decorate a function so that outside lazy mode its calls do nothing.
 
-    In lazy mode the function runs, and its result is ignored.
+    In lazy mode a call runs the function and ignores its result. Outside lazy mode the decorator logs one
+    warning.
     """
     if not is_lazy():
         _logger.warning("%s does nothing, because it is for lazy mode only", function.__qualname__)

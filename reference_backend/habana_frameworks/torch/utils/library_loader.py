@@ -1,4 +1,4 @@
-"""Explicit loading of the device."""
+"""Functions that load the device on Gaudi; here, importing the module has already loaded it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from habana_frameworks.torch import hpu
 
 
 def is_habana_available() -> bool:
-    """Return whether a device exists."""
+    """Return whether an hpu device is available."""
     return hpu.is_available()
 
 
 def load_habana_profiler() -> None:
-    """Do nothing: the profiler of the device is part of the core, which is already loaded."""
+    """Do nothing: the device's profiler is part of the compiled core, which is already loaded."""
 
 
 def load_habana_module() -> None:

@@ -1,7 +1,7 @@
-"""Record a trace of the device between two calls, and write it to files of the process.
+"""Record the work of the device between two calls, and write trace files.
 
-The files are as for ``HABANA_PROFILE=1``: Chrome traces in the folder of ``HABANA_PROF_CONFIG``, or in the
-current folder. Their fields are the simulator's own.
+As with ``HABANA_PROFILE=1``, the files are Chrome traces in the folder of ``HABANA_PROF_CONFIG`` or in the
+current folder. The fields of the trace events are the simulator's own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from habana_frameworks.torch.internal.process_trace import RECORDER
 
 
 def _setup_profiler() -> None:
-    """Read the configuration now, instead of at the first start."""
+    """Read the profiler's configuration now, instead of when the first recording starts."""
     RECORDER.configured_files()
 
 
@@ -22,9 +22,9 @@ def _start_profiler() -> None:
 
 
 def _stop_profiler() -> list[Path]:
-    """Wait for the device, stop recording, and write the files.
+    """Wait for the device, stop recording, and write the trace files.
 
     Returns:
-        The written files; an empty list if no recording was started.
+        The paths of the written files; an empty list if no recording was started.
     """
     return RECORDER.stop()

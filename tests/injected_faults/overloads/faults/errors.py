@@ -1,4 +1,4 @@
-"""Faults that ``overload-errors`` detects."""
+"""Injected faults that the property ``overload-errors`` must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that ``overload-forms`` detects."""
+"""Injected faults that the property ``overload-forms`` must detect."""
 
 from __future__ import annotations
 

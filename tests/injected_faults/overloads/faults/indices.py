@@ -1,4 +1,4 @@
-"""Faults that ``overload-indices`` detects."""
+"""Injected faults that the property ``overload-indices`` must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that ``overload-layouts`` detects."""
+"""Injected faults that the property ``overload-layouts`` must detect."""
 
 from __future__ import annotations
 

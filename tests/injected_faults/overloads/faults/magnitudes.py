@@ -1,4 +1,4 @@
-"""Faults that ``overload-magnitudes`` detects."""
+"""Injected faults that the property ``overload-magnitudes`` must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that ``overload-numbers`` detects."""
+"""Injected faults that the property ``overload-numbers`` must detect."""
 
 from __future__ import annotations
 

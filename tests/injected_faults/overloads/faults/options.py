@@ -1,4 +1,4 @@
-"""Faults that ``overload-options`` detects."""
+"""Injected faults that the property ``overload-options`` must detect."""
 
 from __future__ import annotations
 

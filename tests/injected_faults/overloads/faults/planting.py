@@ -20,8 +20,8 @@ Break = Callable[[Overload], dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """An injected fault. ``breaks`` returns broken call forms by the name of the form. The check must fail
-    with ``kind``.
+    """An injected fault of an overload. ``breaks`` returns the overload's broken call forms: name of the form
+    -> function. The check must fail with ``kind``.
     """
 
     property: str
@@ -47,7 +47,7 @@ def register_fault(property: str, overload: str, dtype: str, kind: Kind) -> Call
 
 
 def broken_subject(fault: Fault) -> Subject:
-    """Return the overload's subject with the broken call forms."""
+    """Return the subject of the fault's overload, with the broken call forms."""
     overload: Overload = find("overload", fault.overload).info
     return Subject("overload", fault.overload, dataclasses.replace(overload, **fault.breaks(overload)))
 

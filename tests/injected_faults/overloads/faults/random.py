@@ -1,4 +1,4 @@
-"""Faults that ``overload-random`` detects."""
+"""Injected faults that the property ``overload-random`` must detect."""
 
 from __future__ import annotations
 

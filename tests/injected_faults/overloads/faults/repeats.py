@@ -1,4 +1,4 @@
-"""Faults that ``overload-repeats`` detects."""
+"""Injected faults that the property ``overload-repeats`` must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that ``overload-shapes`` detects."""
+"""Injected faults that the property ``overload-shapes`` must detect."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def a_bag_ends_after_1024_rows(overload: Overload) -> dict[str, Any]:
 def long_products_are_too_large(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
-        # Zeros make a sum short, so that only long sums of nonzero products are wrong.
+        # Count only nonzero elements. Products with zeros add nothing, so sums of mostly zeros stay correct.
         return result * 1.2 if x.count_nonzero() > 1000 else result
 
     return {"op": faulty_op}

@@ -1,4 +1,4 @@
-"""Faults that ``overload-values`` detects."""
+"""Injected faults that the property ``overload-values`` must detect."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ DUE = torch.round(VALUES.double(), decimals=3)
 
 
 def relations_hold(actual: list[float]) -> bool | None:
-    """Return whether all relations hold to a relative error of 1e-6, or None if no relation applies."""
+    """Return whether all relations hold with a relative error of at most 1e-6, or None if no relation
+    applies.
+    """
     sample = Sample(0, VALUES, kwargs={"decimals": 3})
     equations = rounding.decimals(torch.tensor(actual), DUE, sample)
     if equations is None:
@@ -33,7 +35,7 @@ def test_any_other_decimal_is_wrong() -> None:
     assert relations_hold([6.518, 1.235, -2.0]) is False
     assert relations_hold([6.519, 1.234, -2.0]) is False
     assert relations_hold([6.5175, 1.234, -2.0]) is False
-    assert relations_hold([6.519, 1.234, -2.5]) is None  # every element is then compared with the reference
+    assert relations_hold([6.519, 1.234, -2.5]) is None  # no relation applies
 
 
 def test_no_relation_applies_to_integers() -> None:
@@ -48,4 +50,4 @@ def test_no_relation_applies_to_an_exactly_halfway_value() -> None:
         expected = torch.round(source.double(), decimals=decimals)
         assert (
             rounding.decimals(torch.tensor(actual), expected, sample) is None
-        )  # every element is then compared with the reference
+        )  # no relation applies, so every element is compared with the reference

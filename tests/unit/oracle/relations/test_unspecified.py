@@ -1,4 +1,4 @@
-"""Results that documentation leaves open pass if they differ from the CPU's, and wrong results fail."""
+"""Outputs whose values documentation leaves open may differ from the CPU's. Wrong outputs fail."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_close_pairs_normalised_in_16_bits(
             assert name == INSTANCE_NORM and shape[2] == 1
             continue
         if count > 2 and distance < 32 * unit:
-            continue  # the tolerance of more elements that are close accepts all values
+            continue  # with more than two close elements, the tolerance accepts any value
         is_close = over_batch is not None and count == 2 and distance < 16 * unit
         failures = failures_of_device(name, dtype, [sample], lambda _, expected: with_first_negated(expected))
         assert bool(failures) is not (is_close and not is_wide), (shape, distance, failures)

@@ -24,12 +24,13 @@ def committed() -> Manifest:
 
 
 def test_the_digests_of_level_requirements_are_current(committed: Manifest) -> None:
-    assert json.loads(manifest.PATH.read_text())["digests"] == manifest.digests(committed)
+    digests = manifest.digests(committed)
+    assert json.loads(manifest.PATH.read_text())["digests"] == digests
     every = [
         digest
-        for table in manifest.digests(committed).values()
-        for by in table.values()
-        for digest in by.values()
+        for by_mode in digests.values()
+        for by_level in by_mode.values()
+        for digest in by_level.values()
     ]
     assert len(set(every)) == len(every) == len(committed.minors) * len(MODES) * len(LEVELS)
 

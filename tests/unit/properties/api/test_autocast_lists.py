@@ -1,4 +1,4 @@
-"""The properties of declared autocast lists pass for a target that declares no list."""
+"""The properties that check a target's autocast lists pass if the target declares no list."""
 
 from __future__ import annotations
 

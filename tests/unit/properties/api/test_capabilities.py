@@ -1,5 +1,5 @@
-"""Every behaviour names the capabilities that its program visibly uses, so that a device without them may
-refuse it.
+"""Every behaviour names the capabilities that its program visibly uses, so that a device without these
+capabilities may refuse the behaviour.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
 
-#: Patterns of source text by the capability that the text needs.
+#: Capability -> pattern of source text that needs the capability.
 USES = {
     "generator": r"Generator\((?:device=)?lab\.device",
     "autograd": r"\.backward\(|autograd\.grad\(",

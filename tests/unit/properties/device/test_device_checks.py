@@ -1,4 +1,4 @@
-"""``without_garbage_collection`` frees earlier garbage when it is entered, and none until it is left."""
+"""Entering ``without_garbage_collection`` frees earlier garbage. No garbage is freed inside the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An out= that torch's composite kernel accepts is no fault of a device that runs this kernel."""
+"""If a device runs torch's composite kernel, it is not at fault for accepting an out= that this kernel
+accepts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
-#: No kernel of this device is loaded, so an operator that has a composite kernel runs it.
+#: A target whose device has no loaded kernels, so an operator that has a composite kernel runs it.
 XPU = load("xpu").target("eager")
 
 

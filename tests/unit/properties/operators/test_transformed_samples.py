@@ -1,4 +1,6 @@
-"""An error for one layout contradicts other results only if contiguous arguments have a result."""
+"""An error for one layout contradicts other results only if the call with contiguous arguments returns a
+result.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from conformance.target.target import Target
 
 
 def test_written_arguments_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an expanded argument several writes go to one element, and the last one depends on the number of
-    threads. Such a result has no reference.
+    """If a call writes an expanded argument, several writes go to one element. Which write is the last
+    depends on the number of threads, so the result has no reference.
     """
     checked: list[tuple[frozenset[int], int]] = []
 

@@ -1,4 +1,6 @@
-"""A device may refuse a CPU tensor without dimensions as an operand. If it accepts it, its values count."""
+"""A device may refuse a CPU tensor without dimensions as an operand. If it accepts the operand, the result
+must be correct.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from conformance.target.target import Target
 
 
 def _result_of_check(change: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch) -> Result:
-    """Return the result of ``add.Tensor`` if a call with a second operand without dimensions is changed."""
+    """Check ``add.Tensor`` on a device that runs ``change(x, y)`` if the second operand has no dimensions.
+    Return the result.
+    """
     monkeypatch.setattr(Target, "is_cpu", False)
     subject = find("overload", "add.Tensor")
 

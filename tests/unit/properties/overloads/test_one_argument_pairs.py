@@ -1,5 +1,5 @@
-"""``_one_argument_pairs`` makes pairs of overload calls that differ in one number, and compares their
-results.
+"""``_one_argument_pairs`` creates pairs of overload calls that differ in one number, and compares the results
+of the two calls.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""Each overload is checked with a size of every distribution. The sizes are divided among its dtypes, memory
-layouts and call forms.
+"""Each overload is checked with one size of every size distribution. The sizes are divided among the
+overload's dtypes, memory layouts and call forms.
 """
 
 import itertools

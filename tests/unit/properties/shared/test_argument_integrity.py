@@ -1,5 +1,5 @@
-"""A call that changes an argument, or a memory gap of an argument, is reported unless the call may write the
-argument.
+"""If a call changes an argument, or a memory gap of an argument, the change is reported unless the call may
+write the argument.
 """
 
 from __future__ import annotations

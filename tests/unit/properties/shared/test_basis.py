@@ -69,8 +69,8 @@ def test_a_dimension_of_a_tensor_without_dimensions(name: str, sample: Sample, e
         *((name, True) for name in ("true_divide", "div.floor_rounding", "add", "maximum", "copysign")),
         *(
             (name, False) for name in ("pow", "xlogy", "remainder", "bitwise_left_shift")
-        ),  # an overload has it
-        *((name, False) for name in ("arange", "linspace", "full")),  # the first argument is no tensor
+        ),  # an overload accepts a number first
+        *((name, False) for name in ("arange", "linspace", "full")),  # the first argument is not a tensor
         ("floor_divide", False),  # the page says "Tensor or Number"
     ],
 )
@@ -93,9 +93,9 @@ def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) ->
         ("add", [torch.ones(2, dtype=torch.int64)], False),
         ("gather", [torch.ones(5), torch.zeros(2, dtype=torch.int64)], False),
         ("gather", [torch.ones(5, dtype=torch.int64), torch.zeros(2, dtype=torch.int32)], False),
-        ("gather", [torch.ones(5), torch.zeros(2, 1, dtype=torch.int64)], True),  # another rank
-        ("gather", [torch.ones(5), torch.zeros(2, dtype=torch.uint8)], True),  # another dtype
-        ("gather", [torch.ones(5), torch.zeros(2, 0, dtype=torch.uint8)], False),  # the page allows it
+        ("gather", [torch.ones(5), torch.zeros(2, 1, dtype=torch.int64)], True),  # an index of another rank
+        ("gather", [torch.ones(5), torch.zeros(2, dtype=torch.uint8)], True),  # an index of another dtype
+        ("gather", [torch.ones(5), torch.zeros(2, 0, dtype=torch.uint8)], False),  # allowed by the page
         ("gather", [SCALAR, torch.zeros(1, dtype=torch.int64)], True),
         ("scatter_add", [torch.ones(5), torch.zeros(2, dtype=torch.int64), torch.ones(2)], False),
         ("scatter.value", [torch.ones(2, 2), torch.zeros(2, dtype=torch.int64)], True),
@@ -103,7 +103,7 @@ def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) ->
             "take_along_dim",
             [torch.ones(2, 2), torch.zeros(3, dtype=torch.int64)],
             False,
-        ),  # flattens without dim
+        ),  # without dim, the call flattens its inputs
         ("take", [torch.ones(5), torch.zeros(2, 2, dtype=torch.int64)], False),
     ],
 )

@@ -1,4 +1,6 @@
-"""The comparison of outputs when the CPU itself is not within the tolerance, and the names of call forms."""
+"""Outputs are compared correctly even if the CPU's outputs exceed the tolerance. Messages contain the names
+of call forms.
+"""
 
 from __future__ import annotations
 

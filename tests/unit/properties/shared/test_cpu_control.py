@@ -1,4 +1,6 @@
-"""The CPU control of operator properties turns failures that the CPU has too into notes. Others remain."""
+"""The CPU control of operator properties turns a failure into a note if the CPU has the same failure. All
+other failures remain.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from conformance.properties.shared.kernel_origin import CompositeKernels
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
-#: No kernel of this device is loaded, so it would run each composite kernel of torch.
+#: A device without loaded kernels, so that an operator which has a composite kernel of torch runs it.
 DEVICE = Target("fake", None, "xpu", frozenset({"float32"}), {})
 ABS = find("operator", "abs")
 
@@ -36,7 +38,9 @@ def recorder_of(first_only: bool = False) -> Recorder:
 def failing_on(
     *, device: dict[int, str], cpu: dict[int, str], kind: Kind = Kind.EXCEPTION
 ) -> Callable[[Target, Subject, Recorder], None]:
-    """Return a check that fails with a message at each of some samples, on the device and on the CPU."""
+    """Return a check that fails for some samples on the device and on the CPU. ``device`` and ``cpu``: index
+    of a failing sample -> failure message.
+    """
 
     @controlled_by_cpu
     def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -120,7 +124,7 @@ def test_the_control_gets_the_operator_of_torch_and_an_error_of_it_excuses_nothi
     recorder = recorder_of()
     check(DEVICE, broken, recorder)
     assert recorder.result().verdict is Verdict.FAIL
-    assert seen == [broken, ABS, ABS]  # the second control has composite kernels
+    assert seen == [broken, ABS, ABS]  # one control with the CPU's kernels, one with composite kernels
 
 
 CHANNELS_LAST = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
@@ -134,7 +138,7 @@ def test_composite_kernels_run_in_place_of_those_of_the_cpu() -> None:
     with CompositeKernels("XPU") as composites:
         torch.empty(2)
         assert not composites.has_replaced, "empty has no composite kernel"
-        # Torch's composite kernel refuses such a layout; the kernel of the CPU does not.
+        # Torch's composite kernel rejects a channels-last tensor. The CPU's own kernel accepts it.
         with pytest.raises(RuntimeError, match="view size is not compatible"):
             group_norm(CHANNELS_LAST)
         assert composites.has_replaced
@@ -149,7 +153,7 @@ def wrong_value(error: float) -> str:
     ("device_message", "verdict"),
     [
         (wrong_value(0.3), Verdict.PASS),
-        (wrong_value(3.0), Verdict.FAIL),  # a small error of torch's kernel excuses no large one
+        (wrong_value(3.0), Verdict.FAIL),  # a small error of torch's kernel excuses no large error
         ("the result has shape [2]", Verdict.FAIL),
     ],
 )
@@ -163,7 +167,8 @@ def test_a_failure_of_torchs_composite_kernel_is_a_note(device_message: str, ver
         try:
             group_norm(CHANNELS_LAST)
         except RuntimeError:
-            # The kernels that a composite kernel calls round differently on the device.
+            # Only the composite kernel raises. Its error differs from the device's error, because the kernels
+            # that it calls round differently on the device.
             recorder.fail(Kind.VALUE, wrong_value(0.1), sample=1)
 
     recorder = recorder_of()

@@ -1,4 +1,4 @@
-"""``shared.execution`` copies samples to the device and runs operators there."""
+"""``properties.shared.execution`` copies samples to the device and runs operators there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGET = target_file.load("cpu").target("eager")
 def test_the_last_copied_form_of_a_sample_decides_about_parity() -> None:
     recorder = Recorder(ResultId.parse("overload-shapes/sum.dim_IntList@float32"), seed=0)
     without_dimensions = Sample(4, torch.tensor(2.0), ([0],))
-    with_dimensions = Sample(4, torch.ones(2, 3), ([0],))  # a modified call has the index of its original
+    with_dimensions = Sample(4, torch.ones(2, 3), ([0],))  # modified calls keep the index of the original
     bases = []
     for sample in (without_dimensions, with_dimensions, without_dimensions):
         copy_in(TARGET, recorder, sample)

@@ -1,4 +1,6 @@
-"""Test the tensors in larger memory: which changes of the memory around a view are found."""
+"""``memory_layouts`` places tensors as views in larger memory, and detects changes of the memory around a
+view.
+"""
 
 from __future__ import annotations
 

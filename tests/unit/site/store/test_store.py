@@ -24,7 +24,9 @@ def site_command(*arguments: object) -> int:
 
 
 def leg_of_day(number: int, *failing_places: int) -> dict[str, Any]:
-    """Return a leg that ran on this day of January 2026. The results at ``failing_places`` fail."""
+    """Return a leg that ran on day ``number`` of January 2026. The results at the indices ``failing_places``
+    fail.
+    """
     new_leg = site_leg(started=f"2026-01-{number:02}T03:00:00+00:00")
     return failing_leg(new_leg, *failing_places) if failing_places else new_leg
 

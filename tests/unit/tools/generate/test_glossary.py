@@ -1,4 +1,6 @@
-"""The glossary as data: every row of the page, and the words of pages and reports that link to it."""
+"""The glossary's data contains every row of the page docs/glossary.md. Reports link only words that are
+terms.
+"""
 
 from __future__ import annotations
 

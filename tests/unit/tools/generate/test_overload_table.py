@@ -1,5 +1,5 @@
-"""``tools.generate.overload_table`` writes the table of overloads, and adds which properties check nothing on
-the CPU.
+"""``tools.generate.overload_table`` writes the table of overloads, and records which properties check nothing
+on the CPU.
 """
 
 import json

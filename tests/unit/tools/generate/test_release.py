@@ -1,4 +1,6 @@
-"""``tools.generate.release`` states how a new release differs, and what a person must decide about it."""
+"""``tools.generate.release`` reports how a new release of torch differs, and which decisions a person must
+make.
+"""
 
 from __future__ import annotations
 

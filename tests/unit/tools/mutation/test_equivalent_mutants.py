@@ -1,4 +1,6 @@
-"""``tools.mutation.equivalent_mutants`` explains survivors by schemas, torch's database and documentation."""
+"""``tools.mutation.equivalent_mutants`` decides from schemas, torch's database and documentation which
+survivors are equivalent mutants.
+"""
 
 import pytest
 

@@ -55,7 +55,7 @@ def test_a_property_is_necessary_if_it_alone_kills_a_mutant() -> None:
         {Mutant.parse(name): results for name, results in results_by_mutant.items()},
     )
     assert {row.name: (row.kills, row.tried, row.needed) for row in necessity_rows} == {
-        "one": (2, 1, b),  # no result remains for b, so nothing has to run
+        "one": (2, 1, b),  # no other result is left to run for mutant b
         "two": (1, 1, None),
         "three": (0, 0, None),
     }

@@ -1,4 +1,6 @@
-"""``tools.mutation.parameters`` draws the parameters of mutants by a hash of their place."""
+"""``tools.mutation.parameters`` draws the parameters of mutants by a hash of the mutation point, operator and
+position.
+"""
 
 from collections import Counter
 
@@ -41,5 +43,5 @@ def test_no_parameter_depends_on_the_python_process() -> None:
     assert draw_parameters("aten::add.Tensor", "rank", 0) == EXPECTED_RANKS
 
 
-#: Ranks that an earlier process drew.
+#: The ranks that every Python process must draw.
 EXPECTED_RANKS = (3, 5, 7)

@@ -1,4 +1,4 @@
-"""``tools.mutation.points``: the mutation points are the kernels of a device with dense tensors."""
+"""The mutation points that ``tools.mutation.points`` lists are the kernels of a device with dense tensors."""
 
 import re
 

@@ -14,7 +14,9 @@ def tally_of(by_point: dict[str, list[int]]) -> Tally:
 
 
 def test_the_interval_contains_the_share_of_most_drawn_samples() -> None:
-    """Each point has its own share of killed mutants, so the mutants of a point are not independent."""
+    """Each mutation point has its own share of killed mutants, so the mutants of one point are not
+    independent of each other.
+    """
     source = random.Random(0)
     population = [min(1.0, source.gauss(0.9, 0.1)) for _ in range(2000)]
     share = sum(population) / len(population)

@@ -55,7 +55,7 @@ def test_the_pages_are_current() -> None:
 
 
 def methods_of_map(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
-    """Write a small coverage map with the text as its only map, and return its test methods."""
+    """Write a coverage map whose only map file contains ``text``, and return the map's upstream tests."""
     for name in ("test_names", "maps"):
         (folder / name).mkdir()
     (folder / "test_names" / "f.json").write_text(
@@ -83,7 +83,7 @@ def test_a_test_that_no_map_lists_is_uncovered(tmp_path: Path, monkeypatch: pyte
         ('[C]\nm = "because"\n', "because"),
         ('[C]\nx = ["value"]\n', "C.x"),
         ('[D]\nm = ["value"]\n', "D.m"),
-        ('wheel = ["E"]\n', "the list 'wheel' names E, which is not a pinned"),
+        ('wheel = ["E"]\n', "the list 'wheel' names E, which is not a class or method"),
     ],
 )
 def test_mistakes_in_a_map(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ Tensor choose(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// Finds the selected elements on the host, because the host needs their number anyway.
+// Finds the selected elements on the host, because the host needs their number to allocate the result.
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   const auto sizes = at::infer_size(self.sizes(), mask.sizes());

@@ -63,7 +63,8 @@ void negate(at::TensorIterator& iterator, at::ScalarType to, at::ScalarType from
   });
 }
 
-// Copies the elements of one tensor to another of any strides, device and dtype. The source is broadcast.
+// Copies the elements of `source` to `target`, which may have other strides, and another device and dtype.
+// The source is broadcast.
 Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
   auto iterator = at::TensorIteratorConfig()
                       .add_output(target)

@@ -47,8 +47,8 @@ inline void visit(c10::ScalarType dtype, const char* name, F&& f) {
   }
 }
 
-// Reads an element of any dtype that `visit` supports, as a T. Not inlined, because inlining would slow the
-// build.
+// Reads an element of any dtype that `visit` supports, and converts it to T. The function is not inlined,
+// because inlining would make the build slower.
 template <typename T>
 [[gnu::noinline]] T load(const char* from, c10::ScalarType dtype) {
   T value{};

@@ -1,1 +1,1 @@
-"""User-defined operators."""
+"""User-defined operators of image pipelines."""

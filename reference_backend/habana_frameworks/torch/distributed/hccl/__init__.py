@@ -1,7 +1,8 @@
 """The process group backend ``hccl``, and the environment of a rank.
 
-Importing this package registers the backend with `torch.distributed` and reads the rank's variables
-(`initialize_distributed_hpu`). It opens no connection and does not acquire the device.
+Importing this package registers the backend with `torch.distributed` and reads the variables that a launcher
+has set for the rank (`initialize_distributed_hpu`). The import opens no connection and does not acquire
+the device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Process groups: the core computes the collectives, and gloo transports their data."""
+"""The process group backend hccl: the core computes the collectives, and gloo transports the data."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .emulated import emulated_transport, is_emulated, write_peer_entries
 
 NAME = "hccl"
 
-#: Backends that groups share with ``PT_ENABLE_COMM_GROUP_CACHE=1``, by ranks and timeout of the groups.
-#: `create_backend` empties the dict after the default process group was destroyed.
+#: Backends that several groups share if ``PT_ENABLE_COMM_GROUP_CACHE=1``, by ranks and timeout of the groups.
+#: `create_backend` empties this dict when it creates the default process group.
 _communicators: dict[tuple[Any, ...], dist.Backend] = {}
 
 
 def create_backend(options: Any, backend_options: Any = None) -> dist.Backend:
-    """Return the backend of one process group.
+    """Return the hccl backend of a new process group.
 
-    With ``PT_ENABLE_COMM_GROUP_CACHE=1``, groups with the same ranks and timeout share a backend, and
-    therefore the order of their collectives. Otherwise each group has its own backend, as torch requires.
+    With ``PT_ENABLE_COMM_GROUP_CACHE=1``, groups with equal ranks and timeout share one backend, which runs
+    their collectives in one common order. Otherwise each group has its own backend, as torch requires.
 
     Args:
         options: torch's `DistributedBackendOptions`: store, rank, size and timeout of the group.
@@ -35,10 +35,10 @@ def create_backend(options: Any, backend_options: Any = None) -> dist.Backend:
     Raises:
         RuntimeError: gloo cannot connect the ranks within the timeout.
     """
-    if not dist.is_initialized():  # this is a new default process group
+    if not dist.is_initialized():  # the new group is the default process group
         _communicators.clear()
         operators.reset_numbers()
-    ranks = options.global_ranks_in_group or range(options.group_size)  # an empty list means all ranks
+    ranks = options.global_ranks_in_group or range(options.group_size)  # empty: all ranks
     key = (tuple(ranks), options.timeout)
     operators.assign_number(options.group_id)
     flight_recorder.watch_if_requested()
@@ -59,7 +59,7 @@ def _connected_backend(options: Any) -> dist.Backend:
             alone, group, options.group_rank, options.group_size, options.timeout
         )
         return emulated
-    # Separates the store keys of gloo from the keys of the missing-rank report.
+    # The prefix separates gloo's keys in the store from the keys that report missing ranks.
     store = PrefixStore("gloo", options.store)
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     hccl: dist.Backend = _C.create_hccl(

@@ -1,14 +1,15 @@
 """Emulated peers: with ``PT_HPU_EMULATE_DISTRIBUTED=1``, one rank of a job of any size runs alone.
 
-``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` has the same effect for a process to which no launcher assigned a
-rank. The process is then rank 0.
+``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` has the same effect and makes the process rank 0, so that no
+launcher needs to assign a rank.
 
-The process does not wait for other processes, not even at the start. A backend other than hccl raises an
-error at the start; a later group with another backend (`torch.distributed.new_group`) waits for its peers.
+The process does not wait for other processes, not even in `torch.distributed.init_process_group`. That
+function raises an error if the backend is not hccl. A group of another backend that is created later with
+`torch.distributed.new_group` is not emulated and waits for its peers.
 
-A collective uses only the data of this rank: it gathers copies of its own part, reduces its own value, and
-leaves received tensors unchanged. Argument checks, ordering with the device's work and timeouts are as for
-hccl. Shapes and times of a program can be tested this way; its losses are meaningless.
+A collective uses only the data of this rank. A gather returns copies of this rank's part, a reduction returns
+this rank's value, and a receive leaves its tensor unchanged. Argument checks, stream order and timeouts are
+as for hccl. Shapes and times of a program can be tested in this way, but its losses are meaningless.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ def _is_single_rank_requested() -> bool:
 
 
 def emulated_transport(rank: int, size: int) -> Any:
-    """Return a transport that copies this rank's data to itself, in place of gloo.
+    """Return torch's FakeProcessGroup, which replaces gloo and copies this rank's data to itself.
 
     Raises:
-        RuntimeError: this build of torch does not have the transport.
+        RuntimeError: this build of torch does not have the class FakeProcessGroup.
     """
     fake = getattr(_distributed_c10d, "FakeProcessGroup", None)
     if fake is None:
@@ -56,14 +57,17 @@ def emulated_transport(rank: int, size: int) -> Any:
 
 
 def write_peer_entries(store: Any, rank: int, size: int) -> None:
-    """Write a store entry for each peer: the peer shares no memory. The first collective reads them."""
+    """Write a store entry for each peer, which says that the peer shares no memory with this process.
+
+    The first collective of the group reads these entries.
+    """
     for peer in range(size):
         if peer != rank:
             store.set(f"shared/surroundings/{peer}", "none")
 
 
 def start_without_peers() -> None:
-    """Make `torch.distributed.init_process_group` not wait for peers while they are emulated."""
+    """Patch `torch.distributed.init_process_group` so that it does not wait for emulated peers."""
     global _waits_for_none
     if is_emulated() and not _waits_for_none:
         _waits_for_none = True

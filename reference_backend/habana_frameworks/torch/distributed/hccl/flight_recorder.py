@@ -1,7 +1,8 @@
 """The flight recorder of hccl: the latest collectives of each rank, in the format of ``torchfrtrace``.
 
-Each process records its latest collectives (``TORCH_FR_BUFFER_SIZE``, default 2000; 0 disables) with sizes,
-dtypes, state, times and the Python stack. `dump` writes them to a file whose name is a prefix and the rank.
+Each process records its latest collectives with sizes, dtypes, state, times and the Python stack.
+``TORCH_FR_BUFFER_SIZE`` is the number of recorded collectives (default 2000; 0 disables the recorder). `dump`
+writes the record to a file whose name is a prefix followed by the rank.
 With ``TORCH_FR_DUMP_ON_TIMEOUT=1`` (older name ``TORCH_NCCL_DUMP_ON_TIMEOUT``), a process writes the file
 once, after a collective has failed. The prefix is ``TORCH_FR_DUMP_TEMP_FILE`` (older name
 ``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), by default ``hccl_trace_rank_`` in the folder for temporary files.
@@ -26,7 +27,7 @@ from habana_frameworks.torch import _C
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-#: Version of the format that torch's tools read.
+#: Version of the flight recorder format that torch's tools read.
 VERSION = "2.10"
 #: Seconds between two checks for failed collectives.
 PERIOD = 0.2
@@ -52,14 +53,14 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class _World:
-    """Rank and groups of this process. A record that is written after the groups end uses this object."""
+    """Rank and groups of this process, kept for a record that is written after the groups are destroyed."""
 
     rank: int
     groups: dict[str, dict[str, str]]
 
 
 def record() -> dict[str, Any]:
-    """Return the record of this process in the format of torch's tools: entries, groups and group states."""
+    """Return the flight record of this process: recorded collectives, groups and states of the groups."""
     return _record_with_groups(_group_configs())
 
 
@@ -75,10 +76,10 @@ def _record_with_groups(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
 
 
 def dump(prefix: str | None = None) -> Path:
-    """Write the record of this process.
+    """Write the flight record of this process to a file.
 
     Args:
-        prefix: prefix of the file's path, followed by the rank.
+        prefix: prefix of the file's path, to which the rank is appended; None for the default prefix.
 
     Returns:
         The path of the file.
@@ -119,7 +120,7 @@ def watch_if_requested() -> None:
 
 
 class _Watcher(threading.Thread):
-    """Thread that writes the record of this process once, soon after a collective has failed."""
+    """Thread that writes the flight record of this process once, soon after a collective has failed."""
 
     def __init__(self) -> None:
         super().__init__(name="hccl-flight-recorder", daemon=True)
@@ -135,7 +136,7 @@ class _Watcher(threading.Thread):
             self.dump_if_failed()
 
     def dump_if_failed(self) -> None:
-        """Write the record if a collective has failed. The groups may already be destroyed."""
+        """Write the flight record if a collective has failed, even if the groups are already destroyed."""
         with self._lock:
             with contextlib.suppress(RuntimeError, ValueError, KeyError):
                 if dist.is_initialized():

@@ -1,4 +1,4 @@
-"""Read the rank that a launcher assigned to this process, and assign the rank's module."""
+"""Read the rank that a launcher assigned to this process, and choose its module (Gaudi card)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ _VARIABLES = {
 def initialize_distributed_hpu(
     world_size: int | None = None, rank: int | None = None, local_rank: int | None = None
 ) -> tuple[int, int, int]:
-    """Read the rank of this process and assign its module.
+    """Return world size, rank and local rank of this process, and set the variables that depend on them.
 
     Each value comes from the argument, otherwise from torchrun's variable, otherwise from Open MPI's
-    variable. In a job with several ranks, this function sets ``MASTER_ADDR`` (localhost) and ``MASTER_PORT``
-    (12345) if they are unset, ``HLS_MODULE_ID`` to the module (the local rank's entry of
-    ``HABANA_VISIBLE_MODULES``, or the local rank) and ``ID`` to the rank. If none of the values is set,
-    nothing is changed.
+    variable. If the process belongs to a job, this function sets these variables:
+
+    - ``MASTER_ADDR`` (localhost) and ``MASTER_PORT`` (12345), if they are unset;
+    - ``HLS_MODULE_ID``, if the local rank is known: the index of the module (Gaudi card), which is the local
+      rank's entry of ``HABANA_VISIBLE_MODULES``, by default the local rank;
+    - ``ID``: the rank.
 
     Returns:
         World size, rank and local rank; (1, -1, -1) if the process is not part of a job.
 
     Raises:
-        AssertionError: fewer modules are visible than the local rank needs.
+        AssertionError: the local rank is not below the number of visible modules.
         ValueError: a variable is not an integer.
     """
     size = _rank_value("world_size", world_size, 1)

@@ -1,8 +1,7 @@
-"""Collectives as operators of ``torch.ops.hccl``, which identify their group by a number.
+"""Collectives as operators of ``torch.ops.hccl``, which identify a process group by a number.
 
-The number of a group is its index in the order in which this process created hccl groups; the default group
-has the number 0. Work runs in the order of the current stream, as with `torch.distributed`; the host does not
-wait.
+A process numbers its hccl groups in the order of their creation; the default group has the number 0. As with
+`torch.distributed`, collectives run in the order of the current stream, and the host does not wait for them.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ reduce_scatter_out(Tensor input_tensor, int reduceOp, int comm_id, Tensor(a!) ou
 send_(Tensor(a!) tensor, int dst_rank, int tag, int comm_id) -> Tensor(a!)
 """
 
-#: Names of the groups. The index of a name is the number of the group.
+#: Names of the process groups. The index of a name is the number of the group.
 _groups: list[str] = []
 _libraries: list[torch.library.Library] = []
 
 
 def assign_number(group: str) -> None:
-    """Assign the next number to a group."""
+    """Assign the next number to the process group with this name."""
     _groups.append(group)
 
 
 def reset_numbers() -> None:
-    """Remove the numbers of all groups, because the default process group was destroyed."""
+    """Remove the numbers of all process groups, before a new default process group is created."""
     _groups.clear()
 
 
 def comm_id(group: dist.ProcessGroup | None = None) -> int:
-    """Return the number of a process group; None means the default group.
+    """Return the number of a process group, by default of the default process group.
 
     Raises:
         ValueError: the group has no hccl backend.
@@ -66,18 +65,18 @@ def _backend(comm_id: int) -> Any:
 
 
 def _reduce_op(number: int) -> Any:
-    """Return the ``ReduceOp`` whose number in ``ReduceOp.RedOpType`` is given."""
+    """Return the ``ReduceOp`` with the given number in the enumeration ``ReduceOp.RedOpType``."""
     return dist.ReduceOp(dist.ReduceOp.RedOpType(number))
 
 
 def allgather_out(input_tensor: torch.Tensor, comm_id: int, output_tensor: torch.Tensor) -> torch.Tensor:
-    """Concatenate the tensors of all ranks."""
+    """Concatenate the input tensors of all ranks in the output tensor, and return the output tensor."""
     _backend(comm_id)._allgather_base(output_tensor, input_tensor, c10d.AllgatherOptions()).wait()
     return output_tensor
 
 
 def allreduce_(tensor: torch.Tensor, reduceOp: int, comm_id: int) -> torch.Tensor:
-    """Reduce the tensors of all ranks, with the result on each rank."""
+    """Reduce the tensors of all ranks in place, with the result on each rank."""
     options = c10d.AllreduceOptions()
     options.reduceOp = _reduce_op(reduceOp)
     _backend(comm_id).allreduce([tensor], options).wait()
@@ -91,7 +90,7 @@ def alltoall_out(
     inputSplitSizes: Sequence[int],
     output_tensor: torch.Tensor,
 ) -> torch.Tensor:
-    """Send each rank its part, with the given sizes or with equal sizes."""
+    """Send each rank its part of the input. Empty lists of split sizes mean parts of equal size."""
     _backend(comm_id).alltoall_base(
         output_tensor, input_tensor, list(outputSplitSizes), list(inputSplitSizes), c10d.AllToAllOptions()
     ).wait()
@@ -99,7 +98,7 @@ def alltoall_out(
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, comm_id: int) -> torch.Tensor:
-    """Copy one rank's tensor to all ranks."""
+    """Copy the tensor of the root rank to all ranks."""
     options = c10d.BroadcastOptions()
     options.rootRank, options.rootTensor = root_rank, 0
     _backend(comm_id).broadcast([tensor], options).wait()
@@ -113,7 +112,7 @@ def recv_(tensor: torch.Tensor, src_rank: int, tag: int, comm_id: int) -> torch.
 
 
 def reduce_(tensor: torch.Tensor, dst_rank: int, reduceOp: int, comm_id: int) -> torch.Tensor:
-    """Reduce the tensors of all ranks, with the result on one rank."""
+    """Reduce the tensors of all ranks, with the result on the destination rank."""
     options = c10d.ReduceOptions()
     options.rootRank, options.reduceOp = dst_rank, _reduce_op(reduceOp)
     _backend(comm_id).reduce([tensor], options).wait()
@@ -146,7 +145,7 @@ _KERNELS: dict[str, Callable[..., torch.Tensor]] = {
 
 
 def register() -> None:
-    """Define the operators. A second call does nothing."""
+    """Define the operators of ``torch.ops.hccl``. A second call does nothing."""
     if _libraries:
         return
     library = torch.library.Library("hccl", "FRAGMENT")
@@ -159,7 +158,7 @@ def register() -> None:
 
 
 def _meta_kernel(name: str) -> Callable[..., torch.Tensor]:
-    """Return the Meta kernel of an operator, which returns the tensor that the operator writes."""
+    """Return the Meta kernel of an operator: a function that returns the tensor that the operator writes."""
     if name.endswith("_out"):
         return lambda *arguments: arguments[-1]
     return lambda *arguments: arguments[0]

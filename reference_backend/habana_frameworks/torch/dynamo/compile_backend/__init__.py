@@ -7,7 +7,8 @@
       -> a recipe for each cluster: fused (Inductor's C++) or interpreted         fused, interpreted
       -> one boxed callable that runs the recipes and the calls between them      schedule
 
-Importing this package does not import Dynamo or Inductor. Its modules are imported at the first compilation.
+The right column lists the modules for each step. Importing this package does not import Dynamo or Inductor.
+The modules are imported at the first compilation.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Aliases:
         self._sets.pop(node).discard(node)
 
     def is_storage_addressed(self, node: Node) -> bool:
-        """Return whether ``as_strided`` or similar uses the storage of a node. Passes keep such a node."""
+        """Return whether an operator such as ``as_strided`` uses the node's storage. Passes keep the node."""
         users = (user for alias in self.of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 
@@ -133,7 +133,7 @@ def may_return_argument_undeclared(target: OpOverload) -> bool:
 
 
 def _argument_nodes(node: Node, accepts: Any) -> list[Node]:
-    """Return the nodes in the arguments for which `accepts` returns True."""
+    """Return the nodes that are passed for the schema arguments for which `accepts` returns True."""
     nodes: list[Node] = []
     for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         if not accepts(argument):
@@ -145,7 +145,7 @@ def _argument_nodes(node: Node, accepts: Any) -> list[Node]:
 
 
 def _storage_of_constant(node: Node) -> int | None:
-    # Compare storages and not attribute names: two names may refer to the same tensor.
+    # Constants are compared by storage and not by attribute name: two names may refer to the same tensor.
     root = node.graph.owning_module
     value = None if root is None else attrgetter(str(node.target))(root)
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:

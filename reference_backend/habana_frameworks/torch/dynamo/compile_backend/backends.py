@@ -32,12 +32,12 @@ def hpu_backend(
         graph_module: the graph.
         example_inputs: fake or real inputs of the graph, and symbolic sizes.
         options: options of `config` for this compilation.
-        mode: as `torch.compile` passes it. The backend has one mode and ignores the argument, with a warning.
+        mode: the mode that `torch.compile` passes. The backend ignores the argument, with a warning.
 
     Raises:
         RuntimeError: ``PT_HPU_DISALLOW_TORCH_COMPILE`` is set, or an option is unknown.
-        AssertionError: an option has an invalid value, or an operator would have to run outside a recipe
-            while ``use_eager_fallback`` is off.
+        AssertionError: an option has an invalid value, or a recipe cannot contain an operator and
+            ``use_eager_fallback`` is off.
     """
     if env_bool("PT_HPU_DISALLOW_TORCH_COMPILE", False):
         raise RuntimeError(

@@ -96,7 +96,7 @@ class GraphCompiler:
         visible: Sequence[int] | None,
         frozen: bool = False,
     ) -> Boxed:
-        """Run the passes. `visible`: positions of outputs whose strides the caller uses; None means all."""
+        """Compile a graph. `visible`: positions of outputs whose strides must be as traced; None for all."""
         start = time.perf_counter()
         if self._fused:
             returned = () if kind == "backward" else _returned_values()

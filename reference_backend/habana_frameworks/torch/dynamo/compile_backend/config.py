@@ -3,7 +3,7 @@
 This is a torch config module: ``config.patch(...)``, ``config.save_config()`` and similar functions work.
 `configuration_flags` is a mapping of the same options.
 
-Options marked "no effect" configure hardware. They are accepted so that programs run.
+Options without effect configure hardware. They are accepted so that programs that set them run.
 
 Raises at import:
     AssertionError: an environment variable has an invalid value; the message names the variable.
@@ -30,17 +30,17 @@ use_graph_freezing: bool = env_bool("PT_HPU_COMPILE_GRAPH_FREEZE", False)
 discard_frozen_params: bool = env_bool("PT_HPU_COMPILE_DISCARD_FROZEN_PARAMS", False)
 # Remove clones that cannot be distinguished from their source.
 remove_unnecessary_clones: bool = env_bool("PT_HPU_COMPILE_REMOVE_UNNECESSARY_CLONES", True)
-# No effect: collectives run between recipes.
+# The option has no effect, because collectives run between recipes.
 use_inplace_allreduce: bool = env_bool("PT_HPU_USE_INPLACE_COLLECTIVE", True)
 # In interpreted recipes, index_copy writes in place if its input is not used afterwards.
 use_inplace_index_copy: bool = env_bool("PT_HPU_USE_INPLACE_INDEX_COPY", True)
 # Use the inference compiler for graphs without gradients.
 inference: bool = env_bool("PT_HPU_USE_INFERENCE_COMPILER", True)
-# No effect.
+# The option has no effect on this device.
 enable_sfg: bool = env_bool("PT_HPU_ENABLE_SFG", False)
-# No effect: there is one partitioner.
+# The option has no effect, because only one partitioner exists.
 use_cpp_partitioner: bool = env_bool("PT_HPU_USE_CPP_PARTITIONER", True)
-# No effect: collectives always split a graph.
+# The option has no effect, because collectives always split a graph.
 enable_allreduce_graph_split: bool = env_bool("PT_HPU_ENABLE_ALLREDUCE_GRAPH_SPLIT", True)
 # Compile a recipe for the sizes of each call, even if Dynamo traced with symbolic sizes.
 force_static_compile: bool = env_bool("PT_HPU_FORCE_STATIC_COMPILE", False)
@@ -48,7 +48,7 @@ force_static_compile: bool = env_bool("PT_HPU_FORCE_STATIC_COMPILE", False)
 reinplace_add: bool = env_bool("PT_HPU_REINPLACE_ADD", True)
 # Remove copies into tensors that were created only as the destination of the copy.
 reassign_full_copy: bool = env_bool("PT_HPU_REASSIGN_FULL_COPY", True)
-# No effect.
+# The option has no effect on this device.
 reassign_copy_: bool = env_bool("PT_HPU_REASSIGN_COPY_", True)
 # The callable takes its inputs in one list and empties the list.
 use_boxed_input: bool = env_bool("PT_HPU_USE_BOXED_INPUT", True)
@@ -56,7 +56,7 @@ use_boxed_input: bool = env_bool("PT_HPU_USE_BOXED_INPUT", True)
 joint_graph_constant_folding: bool = True
 # Graphs with symbolic sizes run without recipes.
 fallback_dynamic_to_eager: bool = False
-# These three options have no effect.
+# The following three options have no effect on this device.
 enable_waittensor_graph_split: bool = False
 use_generic_reinplacer: bool = False
 enable_flex_attention: bool = False
@@ -71,7 +71,7 @@ install_config_module(sys.modules[__name__])
 def _add_flags() -> None:
     from .options import ConfigurationFlags
 
-    # A config module accepts only options as attributes, so write to its dict directly.
+    # A config module accepts only options as attributes, so write `configuration_flags` to its dict directly.
     sys.modules[__name__].__dict__["configuration_flags"] = ConfigurationFlags(sys.modules[__name__])
 
 

@@ -23,7 +23,7 @@ def call_on_host(
             them.
 
     Raises:
-        RuntimeError: an HPU Graph is being captured, which would not contain the call.
+        RuntimeError: an HPU Graph is being captured. The graph would not contain the call.
     """
     if _C.is_capturing():
         raise RuntimeError(

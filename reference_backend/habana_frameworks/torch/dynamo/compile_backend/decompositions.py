@@ -17,8 +17,8 @@ def decompositions(mode: str, fused: bool) -> Table:
 
     Args:
         mode: ``core_aten`` (torch's core set), ``none``, ``inductor`` (Inductor's table) or ``habana``. The
-            mode ``habana`` is Inductor's table for fused recipes and none for interpreted recipes, because
-            the device has a kernel for each operator, and one call is faster than many.
+            mode ``habana`` is Inductor's table for fused recipes and no decomposition for interpreted
+            recipes: the device has a kernel for each operator, and one call is faster than several calls.
         fused: recipes are fused.
     """
     if mode == "habana":

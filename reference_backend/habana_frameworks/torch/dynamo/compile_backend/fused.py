@@ -27,7 +27,7 @@ _CPU = torch.device("cpu")
 
 
 class FusedCompiler:
-    """Compiles one cluster for one set of fake inputs at a time.
+    """Compiler of one cluster. Each compilation is for one set of fake or real inputs.
 
     Args:
         module: the cluster, on hpu; it is not changed.
@@ -99,7 +99,7 @@ class FusedRecipe:
 
     Args:
         name: name of the recipe.
-        code: boxed function of the same values on the CPU.
+        code: boxed function that takes and returns the values on the CPU.
         inputs: fake or real inputs, which show the positions of device tensors.
         outputs: fake outputs, which show the positions of device tensors among the results.
         writes: the cluster writes to its inputs.
@@ -116,7 +116,7 @@ class FusedRecipe:
         self._other_outputs = [i for i, value in enumerate(outputs) if not _is_device_tensor(value)]
         on_cpu = any(_is_cpu_tensor(value) for value in (*inputs, *outputs))
         self._plain = not on_cpu
-        with _disable_current_modes():  # constants are real tensors
+        with _disable_current_modes():  # a fake mode would reject constants, which are real tensors
             self._program = static_program_builder.program_of(code, inputs, writes) if self._plain else None
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
@@ -158,7 +158,7 @@ class FusedRecipe:
 
 
 class StaticRecipes:
-    """Boxed callable that compiles a recipe for each new set of sizes and numbers."""
+    """Boxed callable that compiles one recipe for each combination of input sizes and input numbers."""
 
     def __init__(self, compiler: FusedCompiler) -> None:
         self._compiler = compiler
@@ -187,8 +187,8 @@ def _is_cpu_tensor(value: Any) -> bool:
 def _copy_new_cpu_tensors(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Return the results with a copy of each CPU tensor that the call created.
 
-    The device owns memory that is allocated during the call, so a CPU tensor must not keep it. Copies share
-    memory if the original tensors did.
+    The device owns memory that is allocated during the call, so a CPU tensor must not keep this memory.
+    Copies share memory if the original tensors share memory.
     """
     storages = {v.untyped_storage().data_ptr(): v.untyped_storage() for v in inputs if _is_cpu_tensor(v)}
     results = []

@@ -50,7 +50,7 @@ def dump_cluster(partition: Partition) -> None:
 
 
 def dump_undivided(module: GraphModule, name: str) -> None:
-    """Write the undivided graph that the compiler receives, if the environment requests it."""
+    """Write the graph before it is divided into clusters, if the environment requests such graphs."""
     graph_dumps.dump_if_requested(_DumpableGraph(str(module.graph), module.graph), name, "compile_fx")
 
 

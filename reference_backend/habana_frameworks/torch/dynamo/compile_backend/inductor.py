@@ -1,4 +1,4 @@
-"""All uses of Inductor, torch's C++ compiler. This module hides the differences between its releases."""
+"""All uses of Inductor, torch's compiler. This module hides the differences between releases of torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def virtual_fake_mode(fake_mode: Any) -> contextlib.AbstractContextManager[Any]:
 def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModule:
     """Run Inductor's joint-graph passes on a graph before it is partitioned into forward and backward.
 
-    The passes replace random operators by the operators `SEEDS`, which draws a tensor of seeds, and `SEEDED`.
+    The passes replace random operators by the operator `SEEDS`, which draws seeds, and by operators in
+    `SEEDED`, which compute random numbers from the seeds.
 
     Args:
         graph_module: the joint graph, or an inference graph; it is changed.
@@ -138,8 +139,8 @@ def _inputs_not_overwritten() -> Iterator[None]:
 
     AOTAutograd lists, by position, saved tensors that a backward graph may overwrite. In a partition of the
     graph these positions denote different tensors, and another partition may still read an overwritten
-    tensor. The positions are not part of Inductor's cache key. Therefore they are removed for all partitions,
-    and a separate cache is used.
+    tensor. Therefore the list is removed for all partitions. Inductor's cache key does not contain the list,
+    so code compiled without the list gets separate cache keys.
     """
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
@@ -158,7 +159,7 @@ def _inputs_not_overwritten() -> Iterator[None]:
 
 def _joint_settings(constant_folding: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {"joint_graph_constant_folding": constant_folding}
-    # Both settings would make the CPU's generator produce the random numbers.
+    # With one of these settings on, the CPU's generator would produce the random numbers.
     for name, value in (("fallback_random", False), ("align_random_eager", False)):
         if hasattr(inductor_config, name):
             settings[name] = value

@@ -51,7 +51,7 @@ class InterpretedRecipe:
             # If the error is the program's own error, it occurs again here, outside the capture.
             results = self._run(inputs)
             logger.info(
-                "the operators of %s run one by one, because it could not be captured: %s", self.name, refusal
+                "the operators of %s run one by one, because their capture failed: %s", self.name, refusal
             )
             self._refused = True
             return results

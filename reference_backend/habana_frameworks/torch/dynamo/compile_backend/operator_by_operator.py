@@ -16,7 +16,7 @@ _executed = {"fused": 0, "interpreted": 0, "calls": 0}
 
 
 def executed_graphs() -> dict[str, int]:
-    """Return the number of recipe runs in this process, by kind."""
+    """Return the number of cluster runs in this process, by kind: fused, interpreted or calls."""
     return dict(_executed)
 
 

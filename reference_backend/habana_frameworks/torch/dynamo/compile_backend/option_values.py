@@ -7,7 +7,7 @@ import os
 ON = frozenset({"on", "1", "yes", "true", "y", "t"})
 OFF = frozenset({"off", "0", "no", "false", "n", "f"})
 
-#: Sets of decompositions: the backend's default, torch's core set, none, Inductor's.
+#: Sets of decompositions: the backend's default, torch's core set, no decompositions, Inductor's set.
 DECOMPOSITION_MODES = ("habana", "core_aten", "none", "inductor")
 
 #: Kinds of recipes: the best available kind, Inductor's C++ code, or a captured graph.
@@ -22,7 +22,7 @@ def to_bool(name: str, value: object) -> bool:
         value: a bool, 0, 1, or one of the strings in `ON` and `OFF` in any case.
 
     Raises:
-        AssertionError: the value is not one of these; the message contains `name`.
+        AssertionError: the value is not accepted; the message contains `name`.
     """
     text = str(int(value) if isinstance(value, bool) else value).strip().lower()
     assert text in ON or text in OFF, (
@@ -51,7 +51,7 @@ def env_bool(name: str, default: bool) -> bool:
     """Return an environment variable as a bool, or `default` if it is unset or empty.
 
     Raises:
-        AssertionError: as in `to_bool`.
+        AssertionError: the variable has an invalid value, see `to_bool`.
     """
     text = os.environ.get(name, "")
     return to_bool(name, text) if text.strip() else default
@@ -61,7 +61,7 @@ def env_choice(name: str, default: str, choices: tuple[str, ...]) -> str:
     """Return the choice in an environment variable, or `default` if it is unset or empty.
 
     Raises:
-        AssertionError: as in `to_choice`.
+        AssertionError: the variable has an invalid value, see `to_choice`.
     """
     text = os.environ.get(name, "")
     return to_choice(name, text, choices) if text.strip() else default

@@ -1,4 +1,4 @@
-"""Retain the values of inputs that a graph overwrites while other nodes or graphs still read them."""
+"""Retain the old values of inputs that a graph overwrites, if other nodes or graphs need the old values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
     """Make a forward graph save copies of the inputs that it writes to, with the values before the writes.
 
     A forward graph writes to its inputs at its end. The partitioner of AOTAutograd may still save a written
-    input, or a view of it, and recompute a value from it in the backward graph. The backward graph then reads
+    input, or a view of the input, to recompute a value in the backward graph. The backward graph then reads
     the overwritten values (pytorch/pytorch#197039 describes the fault). Writes that AOTAutograd leaves to the
     runtime are not in the graph and are not handled here.
 
@@ -109,9 +109,9 @@ def _insert_clone(graph_module: GraphModule, node: Node) -> Node:
 
 
 def _read_copy(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
-    """Make a backward graph read a copy instead of an input. The copy becomes the input after this input.
+    """Make a backward graph read a copy instead of an input. The copy becomes a new input after the original.
 
-    Return True if the graph writes to the original input, which then stays an input.
+    Return True if the graph also writes to the original input. In this case, the original input remains.
     """
     graph = graph_module.graph
     writes = [user for user in input_node.users if input_node in written_by(user)]

@@ -1,7 +1,7 @@
 """Choose the kind of the recipes of a graph: fused, interpreted, or no recipes.
 
 Recipes are fused if a C++ compiler exists, otherwise interpreted. If hardware limits are active, recipes are
-interpreted, because the limits apply to the result of each operator.
+interpreted, because the limits apply to the result of each operator, and fused code combines operators.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ hpu_fallback_op_list: list[str] = []
 _NAMESPACES = frozenset({"aten", "prims"})
 
 #: Tags of operators that may read values of their inputs or return them to the host, or whose output shapes
-#: may depend on the values. For a single call, `_depends_on_data` decides by its arguments.
+#: may depend on the values. For a single call, `_depends_on_data` decides by the arguments of the call.
 _MAY_DEPEND_ON_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
-#: Operators with one of these tags that a capture accepts if the call does not depend on data. A capture
-#: rejects all other operators with these tags.
+#: Operators with a tag in `_MAY_DEPEND_ON_DATA` that a capture accepts if the call does not depend on data. A
+#: capture rejects all other operators with such a tag.
 _CAPTURED_BY_CALL = frozenset({torch.ops.aten.index.Tensor})
 
 
@@ -47,7 +47,7 @@ def requires_fallback(node: Node) -> bool:
 
 
 def fallback_reason(node: Node) -> str:
-    """Return the reason why a node requires fallback; empty if it does not."""
+    """Return the reason why a node must run outside of recipes, or an empty string if no reason exists."""
     target = node.target
     if node.op != "call_function" or not isinstance(target, OpOverload):
         return ""
@@ -81,7 +81,7 @@ def _depends_on_data(node: Node) -> bool:
 
 
 def _empty_of_shape(value: Any) -> Any:
-    """Return a new tensor with the shape of a fake value; numbers replace symbolic numbers."""
+    """Return a new tensor with the shape of a fake value. Example values replace symbolic numbers."""
     if isinstance(value, torch.Tensor):
         return torch.empty(
             [_example_value(size) for size in value.shape], dtype=value.dtype, device=value.device
@@ -90,7 +90,7 @@ def _empty_of_shape(value: Any) -> Any:
 
 
 def _example_value(value: Any) -> Any:
-    """Return the example value of a symbolic number."""
+    """Return the example value (hint) of a symbolic number, or any other value unchanged."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return value
     example = value.node.hint
@@ -100,7 +100,7 @@ def _example_value(value: Any) -> Any:
 
 
 def placement_of(node: Node, fused: bool) -> Placement:
-    """Return the placement of a node. It does not depend on the neighbours of the node.
+    """Return the placement of a node, without regard to the neighbours of the node.
 
     Args:
         node: a node of the graph.
@@ -122,7 +122,7 @@ def placement_of(node: Node, fused: bool) -> Placement:
     # Fused recipes are CPU code, and the CPU has no kernels for the fused cells of recurrent networks.
     if fused and target._schema.name.startswith("aten::_thnn_fused_"):
         return Placement.CALL
-    # CPU code would use the CPU's generator.
+    # In CPU code, random operators would use the CPU's generator.
     if fused and draws_random_numbers(node):
         return Placement.CALL
     # These operators run separately, but not as a fallback. Fused code would detect an invalid index in a

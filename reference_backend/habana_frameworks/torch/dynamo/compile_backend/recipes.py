@@ -22,7 +22,7 @@ def make_recipe(
         visible: positions of the outputs whose strides must be as traced.
 
     Returns:
-        The recipe, and the strides that it chose for its outputs; None if the strides are as traced.
+        The recipe, and the strides of its outputs; None in place of the strides if they are as traced.
     """
     # Imported here, because programs that only read the counters import this module and do not need Inductor.
     from . import fused, interpreted

@@ -168,7 +168,7 @@ def _callable_of(node: Node) -> Callable[..., Any]:
 
 
 def _draw_seeds(count: int, device: torch.device) -> torch.Tensor:
-    # The only source of randomness of fused recipes. The seeds are drawn from the device's generator.
+    # Fused recipes draw random numbers only from these seeds, which come from the device's generator.
     bounds = torch.iinfo(torch.int64)
     return torch.randint(bounds.min, bounds.max, [count], device=device, dtype=torch.int64)
 

@@ -1,8 +1,9 @@
 """Convert compiled code of static shapes to a program that runs without Python.
 
 For a cluster, Inductor generates a Python function that allocates memory and calls kernels and operators. For
-static shapes, this function has no branches. `program_of` runs it once on placeholder values and records its
-steps, and the device then runs the steps itself. If the function does anything else, no program is created.
+static shapes, this function has no branches. `program_of` runs the function once on placeholder values and
+records the steps, and the device then runs the steps itself. If the function does something that cannot be
+recorded, no program is created.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from .log import logger
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
-#: Global names of Inductor's modules through which a function calls operators. They stay unchanged. A name
-#: that is neither replaced nor in this set is rejected.
+#: Global names in Inductor's modules through which a function calls operators. The recording keeps their
+#: values. A global name that is neither replaced by a recording function nor in this set is rejected.
 _NAMESPACES = frozenset({"torch", "aten", "extern_kernels", "inductor_ops", "device"})
 #: Operators that write to an argument, do not resize it and do not return a different tensor.
 _WRITING = frozenset(
@@ -38,7 +39,7 @@ _ALIGNMENT = 64
 
 
 class _NotRecordable(Exception):
-    """The function does something that cannot be recorded as a step."""
+    """Error for a function that cannot be recorded as steps. The message names the reason."""
 
 
 class _Placeholder:
@@ -77,7 +78,7 @@ class _NoOperators(TorchDispatchMode):
 
 
 class _Recorder:
-    """Records the steps of one function, in which each tensor has a number.
+    """Recorder of the steps of one function. The recorder gives each tensor a number.
 
     `build_program` plans the memory when all steps are recorded.
     """
@@ -256,7 +257,7 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
 
 
 def _is_generated(function: Any, bound: bool) -> bool:
-    """Return whether the function may be code that Inductor generated for a non-empty graph."""
+    """Return whether the function may be code that Inductor generated. ``bound``: True for a method."""
     if not isinstance(function, types.FunctionType) or function.__closure__ is not None:
         return False
     code = function.__code__
@@ -264,7 +265,7 @@ def _is_generated(function: Any, bound: bool) -> bool:
 
 
 def _recording_globals(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
-    """Return the globals for the function, with replacements that record the calls."""
+    """Return globals for the function. Recording functions replace kernels and Inductor's helpers."""
     replacements = {
         "assert_size_stride": recorder.check_layout,
         "assert_alignment": recorder.check_alignment,

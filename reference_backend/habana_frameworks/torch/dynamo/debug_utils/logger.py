@@ -34,7 +34,7 @@ class Logger:
         self.data.clear()
 
     def is_enabled_for(self, level: int) -> bool:
-        """Return whether a line of this level is written or collected, to avoid the cost of other lines."""
+        """Return whether a line of this level is written or collected. If not, callers can skip the line."""
         return self._store or _channel.isEnabledFor(level)
 
     def log(self, level: int, message: str, *args: object) -> None:

@@ -1,1 +1,1 @@
-"""Extensions whose interface may change."""
+"""Experimental extensions of torch, whose interfaces may change."""

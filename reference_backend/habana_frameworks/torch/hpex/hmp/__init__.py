@@ -1,4 +1,4 @@
-"""Habana Mixed Precision, an older interface than `torch.autocast("hpu")`."""
+"""Habana Mixed Precision (hmp), an interface that is older than `torch.autocast("hpu")`."""
 
 from __future__ import annotations
 

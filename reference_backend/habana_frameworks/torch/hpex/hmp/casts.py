@@ -1,4 +1,4 @@
-"""Cast the arguments of torch's functions to the precision that the lists of a level specify."""
+"""Cast the arguments of torch's functions to bfloat16 or float32, by lists of functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEVELS = ("O1", "O2")
 
 
 class _Casts(TorchFunctionMode):
-    """Casts floating-point device tensors before each function."""
+    """Torch function mode that casts float32 and bfloat16 tensors on the device before each function call."""
 
     def __init__(self, level: str, bf16: frozenset[str], fp32: frozenset[str], verbose: bool) -> None:
         super().__init__()
@@ -39,17 +39,18 @@ class _Casts(TorchFunctionMode):
             return func(*args, **kwargs)
         if self.verbose:
             print("casting ", func, " to ", "to_bf16" if target == torch.bfloat16 else "to_fp32")
-        # A norm writes its running statistics, so they are not cast.
+        # A normalization function writes its running statistics, so only its first tensor, the input, is
+        # cast.
         chosen = tensors[:1] if "norm" in name else tensors
         cast = [leaf.to(target) if any(leaf is tensor for tensor in chosen) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(cast, spec)
         return func(*args, **kwargs)
 
     def _target(self, name: str, tensors: list[torch.Tensor]) -> torch.dtype | None:
-        """Return the precision in which a function runs; None for the precision of its arguments."""
+        """Return the dtype to which a function's tensors are cast, or None if no cast is needed."""
         base = name.strip("_")
         if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
-            # An in-place result has the dtype of the first argument.
+            # An in-place function writes to its first argument, so its dtype is the target.
             return _dtype_unless_all_have_it(tensors, tensors[0].dtype)
         base = {"rmul": "mul", "radd": "add", "rsub": "sub", "truediv": "div", "rtruediv": "div"}.get(
             base, base
@@ -67,7 +68,7 @@ class _Casts(TorchFunctionMode):
         return _dtype_unless_all_have_it(tensors, tensors[0].dtype)
 
 
-#: Functions that move, convert or query tensors, and are not operators of a model.
+#: Functions whose arguments are never cast, because they move, convert or query tensors.
 _NEVER_CAST = frozenset({
     "to", "float", "half", "bfloat16", "double", "type", "cpu", "hpu", "copy_", "set_", "backward", "detach",
     "requires_grad_", "clone", "item", "tolist", "numpy", "size", "dim", "stride", "__repr__", "__format__",
@@ -81,21 +82,22 @@ _active: _Casts | None = None
 def convert(
     opt_level: str = "O1", bf16_file_path: str = "", fp32_file_path: str = "", isVerbose: bool = False
 ) -> None:
-    """Run the model in mixed precision from now on, in this thread. A second call replaces the first.
+    """Run functions of torch in mixed precision from this call on, in this thread.
 
-    At level O1, functions of one list run in bfloat16, functions of another list in float32, functions of
-    several tensors in the widest precision of their tensors, and all others in the precision of their first
-    argument. At level O2, matrix products and convolutions run in bfloat16 and everything else in float32.
+    A second call replaces the settings of the first call. At level O1, functions of one list run in bfloat16
+    and functions of another list in float32. Arithmetic and comparison functions of several tensors run in
+    the widest precision of their tensors, and all other functions in the precision of their first tensor. At
+    level O2, matrix products and convolutions run in bfloat16, and all other functions in float32.
 
     Args:
         opt_level: "O1" or "O2".
-        bf16_file_path: file with names of functions, one per line, that run in bfloat16; empty for the
-            default list.
-        fp32_file_path: as ``bf16_file_path``, for float32.
+        bf16_file_path: file with the functions that run in bfloat16, one name per line; empty for the default
+            list.
+        fp32_file_path: file with the functions that run in float32; empty for the default list.
         isVerbose: print each cast.
 
     Raises:
-        ValueError: the level does not exist.
+        ValueError: the level is not O1 or O2.
         FileNotFoundError: a file does not exist or cannot be read.
     """
     global _active

@@ -1,4 +1,4 @@
-"""Lists of operators by the precision in which they run."""
+"""Lists of functions of torch by the precision in which they run in mixed precision."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import warnings
 
 import torch
 
-#: Default lists of level O1, from the user guide: functions that run in bfloat16, and in float32.
+#: Default lists of level O1, from Habana's user guide: functions that run in bfloat16, and in float32.
 BF16 = ("addmm", "bmm", "conv1d", "conv2d", "conv3d", "dot", "mm", "mv")
 FP32 = ("batch_norm", "cross_entropy", "log_softmax", "softmax", "nll_loss", "topk")
-#: Matrix products and convolutions, the only operators in bfloat16 at level O2.
+#: Matrix products and convolutions, the only functions that run in bfloat16 at level O2.
 PRODUCTS = frozenset({*BF16, "linear", "matmul", "addbmm", "addmv", "addr", "baddbmm", "conv_transpose1d",
                       "conv_transpose2d", "conv_transpose3d"})  # fmt: skip
-#: Operators of several tensors, which run in the widest precision of their tensors.
+#: Functions of several tensors that run in the widest precision of their tensors at level O1.
 WIDEST = frozenset({"add", "sub", "mul", "div", "true_divide", "cat", "stack", "where", "addcmul", "addcdiv",
                     "maximum", "minimum", "pow", "atan2", "lerp", "eq", "ne", "lt", "le", "gt",
                     "ge"})  # fmt: skip
-#: Functions that are a listed operator under another name.
+#: Functions that use the list entry of another function.
 ALIASES = {"linear": "addmm", "matmul": "mm"}
 
 
@@ -26,9 +26,9 @@ def is_function_name(name: str) -> bool:
 
 
 def read_names(path: str, default: tuple[str, ...]) -> frozenset[str]:
-    """Return the names in a file, one per line, or the default if the path is empty.
+    """Return the function names in a file with one name per line, or the default if the path is empty.
 
-    A warning lists names that are no function of torch.
+    The function warns about names that are not functions of torch. Lines that begin with ``#`` are comments.
 
     Raises:
         FileNotFoundError: the file does not exist or cannot be read.
@@ -44,8 +44,8 @@ def read_names(path: str, default: tuple[str, ...]) -> frozenset[str]:
         ) from error
     if unknown := sorted(name for name in names if not is_function_name(name)):
         warnings.warn(
-            f"{path} names {', '.join(unknown)}, which torch does not have as a function, so that no call is "
-            "cast by these lines. Use names such as addmm and softmax.",
+            f"{path} lists {', '.join(unknown)}, but torch has no functions of this name, so these lines "
+            "have no effect. Use names such as addmm and softmax.",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Functions that call the fp8 operators of ``torch.ops.hpu``."""
+"""The fp8 operators of ``torch.ops.hpu`` as Python functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fused kernels, called as ``NAME.apply``."""
+"""Fused kernels as classes; a call is written ``NAME.apply(...)``."""
 
 from __future__ import annotations
 

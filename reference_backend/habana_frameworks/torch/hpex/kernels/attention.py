@@ -14,7 +14,7 @@ _Attended = torch.Tensor | tuple[torch.Tensor, ...]
 
 
 class FusedSDPA:
-    """Scaled dot product attention with its own backward pass."""
+    """Fused scaled dot product attention, with an explicit backward pass."""
 
     @staticmethod
     def apply(
@@ -32,18 +32,18 @@ class FusedSDPA:
         return_dropout_mask: bool = False,
         return_attn_probs: bool = False,
     ) -> _Attended:
-        """Return attention of q, k and v.
+        """Return the attention of queries q, keys k and values v.
 
         Args:
-            q: [..., T, D].
-            k: [..., S, D]. With rank 4, [batch, heads, S, D], it may have fewer heads than ``q``, each for a
-                group of heads of ``q``.
-            v: [..., S, E], with the same heads as ``k``.
-            attn_mask: broadcasts with [..., T, S]; added to the scores, or a bool mask that is True for
-                visible keys.
+            q: shape [..., T, D].
+            k: shape [..., S, D]. With shape [batch, heads, S, D], ``k`` may have fewer heads than ``q``. Each
+                head of ``k`` then serves a group of heads of ``q``.
+            v: shape [..., S, E], with as many heads as ``k``.
+            attn_mask: mask that broadcasts with [..., T, S]: a float mask is added to the scores; a bool mask
+                is True for visible keys.
             dropout_p: probability of dropout.
             is_causal: query i sees only keys 0 to i.
-            scale: factor of the scores; None for 1 / sqrt(D).
+            scale: factor of the attention scores; None for 1 / sqrt(D).
             softmax_mode: "None", "fast" or "fp32".
             recompute_mode: recompute the attention matrix in the backward pass; None for
                 `hpu.recompute_sdp_enabled()`.
@@ -53,10 +53,11 @@ class FusedSDPA:
             return_attn_probs: also return the attention matrix; for inference only.
 
         Returns:
-            the result. If matrix or mask are requested, a tuple: the result, the matrix, then the mask.
+            the attention. If the attention matrix or the dropout mask is requested, a tuple: the attention,
+            then the matrix, then the mask.
 
         Raises:
-            AssertionError: the options exclude each other.
+            AssertionError: the combination of options is not supported.
         """
         training = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
         recompute = sdp_kernel_flag.recompute_sdp_enabled() if recompute_mode is None else recompute_mode
@@ -117,10 +118,10 @@ def fp8_fused_sdpa(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return attention of fp8 values for inference, and the largest magnitudes of matrix and result.
+    """Return the attention of fp8 values, for inference, and the largest magnitudes of matrix and attention.
 
-    Arguments are as for `FusedSDPA.apply`, plus the scales of `torch.ops.hpu.fp8_sdpa_recomp_fwd`, which are
-    all tensors or all numbers.
+    The scales are arguments of `torch.ops.hpu.fp8_sdpa_recomp_fwd`; either all are tensors or all are
+    numbers. All other arguments are as for `FusedSDPA.apply`.
     """
     factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
     scales = (d_scale_q, d_scale_k, d_scale_v, q_scale_s, q_scale_o, d_scale_s)
@@ -132,7 +133,7 @@ def fp8_fused_sdpa(
 
 
 class PySDPA:
-    """Attention by its formula, with torch's operators: a reference for `FusedSDPA`."""
+    """Scaled dot product attention from torch's operators, as a reference for `FusedSDPA`."""
 
     @staticmethod
     def apply(
@@ -146,12 +147,12 @@ class PySDPA:
         dropout_p: float = 0.0,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """Return attention of q, k and v.
+        """Return the attention of queries q, keys k and values v.
 
         Args:
             q, k, v, attn_mask, dropout_p, scale: as for `FusedSDPA.apply`.
-            is_causal: a query attends to keys up to its own position.
-            with_slice: hardware computes slices of the batch. The result is the same.
+            is_causal: query i sees only keys 0 to i.
+            with_slice: not used; on hardware it selects computation in slices of the batch.
         """
         factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
         scores = torch.matmul(q, k.transpose(-2, -1)) * factor
@@ -166,11 +167,11 @@ class PySDPA:
 
 
 class PySDPAHinted(PySDPA):
-    """`PySDPA`; the hints to the hardware's graph compiler have no effect on this device."""
+    """`PySDPA` under the name of Gaudi's variant with compiler hints, which this device does not use."""
 
 
 class _Kept(torch.autograd.Function):
-    """Attention that saves the attention matrix for the backward pass."""
+    """Autograd function of attention that saves the attention matrix for the backward pass."""
 
     @staticmethod
     def forward(
@@ -196,7 +197,7 @@ class _Kept(torch.autograd.Function):
 
 
 class _Recomputed(torch.autograd.Function):
-    """Attention that recomputes the attention matrix in the backward pass."""
+    """Autograd function of attention that recomputes the attention matrix in the backward pass."""
 
     @staticmethod
     def forward(
@@ -220,7 +221,7 @@ class _Recomputed(torch.autograd.Function):
 
 
 def _group_mask(mask: torch.Tensor | None, groups: int, heads: int) -> torch.Tensor | None:
-    """Return the mask [batch, heads or 1, T, S] for scores [batch, groups, heads / groups, T, S]."""
+    """Reshape a mask [batch, heads or 1, T, S] for scores of shape [batch, groups, heads / groups, T, S]."""
     if mask is None or mask.dim() < 3:
         return mask
     if mask.size(-3) == heads:

@@ -11,7 +11,7 @@ _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 class CTCLoss(torch.autograd.Function):
-    """The loss of `torch.nn.functional.ctc_loss` as an autograd function."""
+    """Autograd function of the loss of `torch.nn.functional.ctc_loss`."""
 
     @staticmethod
     def forward(
@@ -24,9 +24,9 @@ class CTCLoss(torch.autograd.Function):
         reduction: str = "mean",
         zero_infinity: bool = False,
     ) -> torch.Tensor:
-        """Return the loss of log_probs [time, batch, classes] or [time, classes].
+        """Return the loss, with the arguments of `torch.nn.functional.ctc_loss`.
 
-        Arguments are as for torch's function.
+        ``log_probs`` has the shape [time, batch, classes] or [time, classes].
         """
         if reduction not in _REDUCTIONS:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Sum the table rows of each bag. The backward pass gathers, for each row, the gradients of its bags."""
+"""Embedding bags (sums of table rows), with index tensors that make the backward pass a gather."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import torch
 
 
 class EmbeddingBagPreProc:
-    """Computes on the host the index tensors that `EmbeddingBag` needs."""
+    """Callable that computes, on the host, the index tensors that `EmbeddingBag` needs."""
 
     def __call__(
         self, indices: torch.Tensor, offsets: torch.Tensor, rows: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sort bags by row.
+        """Return the index tensors for the forward pass and for the backward pass of `EmbeddingBag`.
 
         Args:
             indices: row indices of all bags, concatenated, on the CPU.
-            offsets: first index of each bag, on the CPU.
+            offsets: for each bag, the position of its first index in ``indices``, on the CPU.
             rows: number of table rows.
 
         Returns:
-            indices, offsets and count for the forward pass, then the same three tensors for the backward
-            pass, which list for each row the bags that contain the row. All are int32 on the CPU; offsets end
-            with the number of indices.
+            Six int32 tensors on the CPU. Forward pass: row indices of all bags, offsets of the bags, number
+                of
+            indices. Backward pass: the bags that contain each row, concatenated, offsets of the rows, number
+                of
+            indices. The last offset is the number of indices.
 
         Raises:
             ValueError: a tensor is not on the CPU.
@@ -43,12 +45,12 @@ class EmbeddingBagPreProc:
         )  # fmt: skip
 
 
-#: The name in the bridge's package. Habana's guide writes `EmbeddingBagPreProc`.
+#: The spelling in the Gaudi bridge. Habana's guide has the spelling `EmbeddingBagPreProc`.
 EmbeddingBagPreproc = EmbeddingBagPreProc
 
 
 class EmbeddingBag(torch.autograd.Function):
-    """`torch.nn.functional.embedding_bag` in mode sum."""
+    """Autograd function like `torch.nn.functional.embedding_bag` with mode="sum"."""
 
     @staticmethod
     def forward(
@@ -62,7 +64,10 @@ class EmbeddingBag(torch.autograd.Function):
         valid_count_bwd: torch.Tensor,
         kernel_mode: int = 0,
     ) -> torch.Tensor:
-        """Sum rows of a table [rows, features]. `EmbeddingBagPreProc` computes the other tensors."""
+        """Return the sum of table rows for each bag, of shape [bags, features].
+
+        ``table`` has the shape [rows, features]. `EmbeddingBagPreProc` computes the other tensors.
+        """
         ctx.save_for_backward(indices_bwd, offsets_bwd, valid_count_bwd)
         ctx.shape, ctx.mode = table.shape, kernel_mode
         sums: torch.Tensor = torch.ops.hpu.embedding_bag_sum(
@@ -72,7 +77,7 @@ class EmbeddingBag(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        """Gather the gradient of the table."""
+        """Return the gradient of the table: for each row, the sum of the gradients of bags with this row."""
         gradient = torch.empty(ctx.shape, dtype=grads[0].dtype, device=grads[0].device)
         torch.ops.hpu.embedding_bag_sum_bwd_out(gradient, grads[0], *ctx.saved_tensors, ctx.mode)
         return (gradient, *[None] * 7)

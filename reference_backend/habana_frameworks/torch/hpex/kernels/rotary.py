@@ -9,7 +9,7 @@ import torch
 
 
 class RotaryPosEmbeddingMode(enum.Enum):
-    """Features that form a pair: i and i + D/2 (blockwise), or 2i and 2i + 1 (pairwise)."""
+    """Choice of the features that form a pair: i and i + D/2 (blockwise), or 2i and 2i + 1 (pairwise)."""
 
     BLOCKWISE = 0
     PAIRWISE = 1
@@ -42,20 +42,20 @@ def apply_rotary_pos_emb(
 ) -> torch.Tensor:
     """Rotate pairs of features by angles that depend on the position.
 
-    With two arguments, the second is ChatGLM's cache (`RotaryPosEmbeddingHelperV3.apply`).
+    With two arguments, ``cos`` is ChatGLM's cache of angles (see `RotaryPosEmbeddingHelperV3.apply`).
 
     Args:
-        p: [..., D].
-        cos: cosines, [rows, R] with R <= D and optional leading dimensions of size 1, or a tensor that
-            broadcasts with ``p``.
-        sin: sines, as ``cos``.
-        position_ids: row indices of ``cos`` and ``sin``, [batch, length] or [length]; None for consecutive
-            rows.
+        p: shape [..., D].
+        cos: cosines of the angles, of shape [rows, R] with R <= D and optional leading dimensions of size 1;
+            or a tensor that broadcasts with ``p``.
+        sin: sines of the angles, of the same shape as ``cos``.
+        position_ids: row indices of ``cos`` and ``sin``, of shape [batch, length] or [length]; None for
+            consecutive rows.
         offset: first row, if ``position_ids`` is None.
-        mode: features that form a pair.
+        mode: which features are rotated as a pair.
 
     Returns:
-        a tensor like ``p``, in float32 if ``p``, ``cos`` or ``sin`` is float32.
+        A tensor of the shape of ``p``, in float32 if ``p``, ``cos`` or ``sin`` is float32.
     """
     if sin is None:
         cos, sin = _cosines_and_sines_of(p, cos)
@@ -69,7 +69,7 @@ def apply_rotary_pos_emb(
 
 
 def _cosines_and_sines_of(p: torch.Tensor, cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the cosines and sines of a cache, in shapes that broadcast with ``p``."""
+    """Return the cosines and the sines of ChatGLM's cache of angles, in shapes that broadcast with ``p``."""
     length, pairs = p.size(0), cache.size(-2)
     by_position = cache[:length].reshape(length, -1, 1, pairs, 2)
     cosine, sine = (by_position[..., column].repeat_interleave(2, -1) for column in (0, 1))
@@ -77,17 +77,18 @@ def _cosines_and_sines_of(p: torch.Tensor, cache: torch.Tensor) -> tuple[torch.T
 
 
 class RotaryPosEmbeddingHelperV1:
-    """Rotary embedding of blockwise pairs, at consecutive positions from an offset."""
+    """Rotary embedding of blockwise pairs (features i and i + D/2), at positions counted from an offset."""
 
     @staticmethod
     def apply(p: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, offset: int) -> torch.Tensor:
-        """Call `apply_rotary_pos_emb` with an offset.
+        """Rotate pairs of features of ``p`` (see `apply_rotary_pos_emb`).
 
         Args:
-            p: [..., D].
-            cos: [..., D], [rows, D] or [..., offset + D].
-            sin: as ``cos``.
-            offset: the number of leading columns to skip in the last form, or the first row of [rows, D].
+            p: shape [..., D].
+            cos: cosines, of shape [..., D], [rows, D] or [..., offset + D].
+            sin: sines, of the same shape as ``cos``.
+            offset: with shape [rows, D], the first row; with shape [..., offset + D], the number of leading
+                columns to skip.
         """
         if offset and cos.size(-1) == offset + p.size(-1):
             return apply_rotary_pos_emb(p, cos[..., offset:], sin[..., offset:])
@@ -95,18 +96,18 @@ class RotaryPosEmbeddingHelperV1:
 
 
 class RotaryPosEmbeddingHelperV2:
-    """Rotary embedding of blockwise pairs, at given positions."""
+    """Rotary embedding of blockwise pairs (features i and i + D/2), at given positions."""
 
     @staticmethod
     def apply(
         p: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: torch.Tensor | None
     ) -> torch.Tensor:
-        """Call `apply_rotary_pos_emb` with positions."""
+        """Rotate pairs of features of ``p`` by angles of ``position_ids`` (see `apply_rotary_pos_emb`)."""
         return apply_rotary_pos_emb(p, cos, sin, position_ids)
 
 
 class RotaryPosEmbeddingHelperV3:
-    """Rotary embedding of pairs in either mode, at given positions or with ChatGLM's cache of angles."""
+    """Rotary embedding in blockwise or pairwise mode, at given positions or with ChatGLM's angle cache."""
 
     @staticmethod
     def apply(
@@ -116,10 +117,10 @@ class RotaryPosEmbeddingHelperV3:
         position_ids: torch.Tensor | None = None,
         mode: RotaryPosEmbeddingMode = RotaryPosEmbeddingMode.BLOCKWISE,
     ) -> torch.Tensor:
-        """Call `apply_rotary_pos_emb` with positions and a mode.
+        """Rotate pairs of features of ``p`` (see `apply_rotary_pos_emb`).
 
-        With two arguments, ``p`` is [length, batch, heads, D], and the second argument is a cache of cosines
-        and sines for pairs 2i and 2i + 1, [rows, ..., R / 2, 2] with at least ``length`` rows. The first
+        With two arguments, ``p`` has the shape [length, batch, heads, D], and ``cos`` is a cache of cosines
+        and sines for the pairs 2i and 2i + 1. The cache has the shape [rows, ..., R / 2, 2]; its first
         ``length`` rows are used. A row has values for each batch element, or for the whole batch. Features
         from R on are unchanged.
         """

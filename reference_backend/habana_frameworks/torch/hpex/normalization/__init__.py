@@ -1,4 +1,4 @@
-"""Normalisation of data, and clipping of gradient norms."""
+"""Root-mean-square normalisation, and clipping of gradients by their norm."""
 
 from __future__ import annotations
 

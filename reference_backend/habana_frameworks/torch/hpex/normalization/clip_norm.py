@@ -11,14 +11,14 @@ import torch
 
 
 class FusedClipNorm:
-    """Clips gradients of parameters so that their total norm does not exceed a maximum."""
+    """Clipper of gradients, so that their total norm does not exceed a maximum."""
 
     def __init__(self, parameters: Iterable[torch.Tensor] | torch.Tensor, max_norm: float) -> None:
-        """Store the maximum.
+        """Store the maximum norm, as a tensor on the device of the parameters.
 
         Args:
-            parameters: parameters, which determine the device of the maximum.
-            max_norm: maximum norm.
+            parameters: parameters of the model; only their device is used.
+            max_norm: maximum of the total norm.
         """
         parameter_list = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         device = parameter_list[0].device if parameter_list else torch.device(DEVICE_TYPE)
@@ -27,7 +27,7 @@ class FusedClipNorm:
         self.norm_type = 2.0
 
     def clip_norm(self, parameters: Iterable[torch.Tensor] | torch.Tensor) -> torch.Tensor:
-        """Scale gradients in place and return their previous norm, or 0.0 if no parameter has a gradient."""
+        """Scale the gradients in place; return their total norm before scaling (0.0 without gradients)."""
         parameter_list = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         gradients = [parameter.grad for parameter in parameter_list if parameter.grad is not None]
         if not gradients:

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 
 class RmsNormBwdMode(enum.Enum):
-    """Ways in which hardware divides the work of the backward pass. The gradients are the same."""
+    """Division of the backward pass's work on hardware; without effect on this device."""
 
     DEFAULT = 0
     STATIC_CASE_WIDTH_PARTITIONING = 1
@@ -39,7 +39,7 @@ class _RmsNorm(torch.autograd.Function):
 
 
 class FusedRMSNorm:
-    """y = x * gamma / sqrt(mean(x^2) + eps) over the last dimension."""
+    """Autograd function of RMS normalisation: x * gamma / sqrt(mean(x^2) + eps) over the last dimension."""
 
     @staticmethod
     def apply(
@@ -53,11 +53,11 @@ class FusedRMSNorm:
         """Return the normalised data.
 
         Args:
-            data_in: [..., N].
-            gamma: [N].
-            eps: added to the mean of squares.
-            use_stages: selects a hardware variant, like ``bwd_mode``. The results are the same.
-            bwd_mode: a member of `RmsNormBwdMode`, or its number.
+            data_in: input of shape [..., N].
+            gamma: weight of shape [N].
+            eps: number that is added to the mean of squares.
+            use_stages, bwd_mode: variants on hardware, with the same results. ``bwd_mode`` is a member of
+                `RmsNormBwdMode` or its number.
             fast_math: use the variant that is less exact on hardware.
         """
         mode = bwd_mode.value if isinstance(bwd_mode, RmsNormBwdMode) else bwd_mode

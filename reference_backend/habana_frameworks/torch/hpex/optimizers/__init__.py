@@ -1,4 +1,4 @@
-"""Optimizers whose steps the device computes over lists of parameters."""
+"""Fused optimizers: the device updates a whole list of parameters in one operator call."""
 
 from __future__ import annotations
 

@@ -26,12 +26,15 @@ def parameters_with_gradients(group: dict[str, Any]) -> list[torch.Tensor]:
     """
     parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
     if any(parameter.grad.is_sparse for parameter in parameters):
-        raise RuntimeError("fused optimizers take dense gradients. Create embeddings with sparse=False.")
+        raise RuntimeError(
+            "fused optimizers need dense gradients, but a gradient is sparse. Create embeddings with "
+            "sparse=False."
+        )
     return parameters
 
 
 def reject_negative(**numbers: float) -> None:
-    """Reject negative numbers.
+    """Raise ValueError if one of the numbers, which are passed by name, is negative.
 
     Raises:
         ValueError: a number is negative.
@@ -42,7 +45,7 @@ def reject_negative(**numbers: float) -> None:
 
 
 def reject_betas_out_of_range(betas: tuple[float, float]) -> None:
-    """Reject decays outside of [0, 1).
+    """Raise ValueError unless both betas (decay rates of Adam's moments) are in [0, 1).
 
     Raises:
         ValueError: a decay is outside of the range.
@@ -53,12 +56,15 @@ def reject_betas_out_of_range(betas: tuple[float, float]) -> None:
 
 
 def learning_rate(group: dict[str, Any]) -> float:
-    """Return the learning rate of a group, which may be a tensor, as a float."""
+    """Return the learning rate of a parameter group as a float; ``group["lr"]`` may be a tensor."""
     return float(group["lr"])
 
 
 def restore_moment_dtypes(optimizer: torch.optim.Optimizer) -> None:
-    """Restore the dtypes of moments after `torch.optim.Optimizer.load_state_dict` changed them."""
+    """Cast the moments in the optimizer's state to ``moments_dtype``.
+
+    `torch.optim.Optimizer.load_state_dict` has changed their dtypes to the dtypes of the parameters.
+    """
     for group in optimizer.param_groups:
         dtypes = group.get("moments_dtype")
         both = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)

@@ -1,4 +1,4 @@
-"""Adagrad."""
+"""The optimizer Adagrad."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class FusedAdagrad(torch.optim.Optimizer):
         Args:
             params: parameters or parameter groups.
             lr: learning rate.
-            lr_decay: the rate is divided by 1 + previous steps * lr_decay.
-            weight_decay: factor of the weight that is added to the gradient.
-            initial_accumulator_value: initial value of the sums of squares.
-            eps: added to the square root of the sum.
+            lr_decay: the learning rate is divided by 1 + previous steps * lr_decay.
+            weight_decay: weight_decay * weight is added to the gradient.
+            initial_accumulator_value: initial value of the sums of squared gradients.
+            eps: number that is added to the square root of the sum.
 
         Raises:
             ValueError: a number is negative.
@@ -51,7 +51,7 @@ class FusedAdagrad(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step, and return the result of ``closure``."""
+        """Update the parameters, and return the result of ``closure``, or None without a closure."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.parameters_with_gradients(group)

@@ -1,4 +1,4 @@
-"""AdamW."""
+"""The optimizer AdamW."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class FusedAdamW(torch.optim.Optimizer):
         Args:
             params: parameters or parameter groups.
             lr: learning rate.
-            betas: decays of the moments.
-            eps: added to the square root of the second moment.
-            weight_decay: decay of weights, multiplied by the learning rate.
+            betas: decay rates of the two moments.
+            eps: number that is added to the square root of the second moment.
+            weight_decay: each step multiplies weights by 1 - weight_decay * learning rate.
             bias_correction: compensate for moments that start at zero.
-            moments_dtype: dtype of both moments, or of each moment: bfloat16, float32 or fp8; None for the
-                dtype of the parameter.
+            moments_dtype: bfloat16, float32 or fp8, for both moments, or a tuple with one dtype for each;
+                None for the dtype of the parameter.
 
         Raises:
             ValueError: a number is out of range.
@@ -58,7 +58,7 @@ class FusedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step, and return the result of ``closure``."""
+        """Update the parameters, and return the result of ``closure``, or None without a closure."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.parameters_with_gradients(group)
@@ -88,7 +88,7 @@ class FusedAdamW(torch.optim.Optimizer):
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state. Moments keep their dtype."""
+        """Load a state dict, and keep the moments in ``moments_dtype``."""
         super().load_state_dict(state_dict)
         _step.restore_moment_dtypes(self)
 
@@ -116,9 +116,10 @@ def update_parameters(
     second_scales: list[torch.Tensor | None] | None = None,
     gradients: list[torch.Tensor] | None = None,
 ) -> None:
-    """Update parameters with the given gradients, by default with ``parameter.grad``.
+    """Update parameters and moments in place by one AdamW step.
 
-    ``size`` is the step size with bias correction, and ``decay`` is a factor of the weights.
+    ``gradients`` are by default the attributes ``grad``. ``first`` and ``second`` are the moments. ``size``
+    is the step size with bias correction. Weights are multiplied by ``decay``.
     """
     if gradients is None:
         gradients = [p.grad for p in parameters]  # type: ignore[misc]

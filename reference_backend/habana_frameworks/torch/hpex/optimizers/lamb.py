@@ -1,4 +1,4 @@
-"""LAMB."""
+"""The optimizer LAMB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _step
 
 
 class FusedLamb(torch.optim.Optimizer):
-    """LAMB (You et al., 2019) by `torch.ops.hpu.optimizer_lamb_phase1` and `optimizer_lamb_phase2`."""
+    """LAMB (You et al., 2019), by `torch.ops.hpu.optimizer_lamb_phase1` and `optimizer_lamb_phase2`."""
 
     def __init__(
         self,
@@ -36,16 +36,16 @@ class FusedLamb(torch.optim.Optimizer):
             params: parameters or parameter groups.
             lr: learning rate.
             bias_correction: compensate for moments that start at zero.
-            betas: decays of the moments.
-            eps: added to the square root of the second moment.
-            weight_decay: decay of weights, as a part of the step.
-            amsgrad: not supported.
-            adam_w_mode: must be True: decay is a part of the step.
+            betas: decay rates of the two moments.
+            eps: number that is added to the square root of the second moment.
+            weight_decay: weight_decay * weight is added to the step.
+            amsgrad: not supported; must be False.
+            adam_w_mode: must be True: weight decay is added to the step, and not to the gradient.
             grad_averaging: multiply gradients by 1 - beta1 in the first moment.
-            set_grad_none: `zero_grad` removes gradients.
+            set_grad_none: whether `zero_grad` sets gradients to None.
             max_grad_norm: maximum total norm of the gradients. Larger gradients are scaled down to this norm.
-            use_lamb: also scale per layer if weight decay is 0.
-            fused: selects a hardware variant. The results are the same.
+            use_lamb: also scale steps per layer if the weight decay is 0.
+            fused: variant on hardware, with the same results.
             dtype: dtype of the moments; None for the dtype of the parameter.
 
         Raises:
@@ -73,17 +73,17 @@ class FusedLamb(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state. Moments keep their dtype."""
+        """Load a state dict, and keep the dtype of the moments."""
         super().load_state_dict(state_dict)
         _step.restore_moment_dtypes(self)
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:
-        """Remove gradients, or zero them if ``set_grad_none`` is False."""
+        """Set the gradients to None, or to zero if ``set_to_none`` (default: ``set_grad_none``) is False."""
         super().zero_grad(self.defaults["set_grad_none"] if set_to_none is None else set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step, and return the result of ``closure``."""
+        """Update the parameters, and return the result of ``closure``, or None without a closure."""
         loss = _step.loss_of(closure)
         every = [p for group in self.param_groups for p in _step.parameters_with_gradients(group)]
         if not every:

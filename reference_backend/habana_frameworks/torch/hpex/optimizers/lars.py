@@ -1,4 +1,4 @@
-"""LARS."""
+"""The optimizer LARS, which wraps another optimizer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import _step
 class FusedLars(torch.optim.Optimizer):
     """LARS (You et al., 2017) around another optimizer, computed by `torch.ops.hpu.optimizer_lars`.
 
-    Gradients become learning rate * trust * (gradient + decay * weight). The wrapped optimizer then takes a
-    step with these gradients, with learning rate 1 and without decay.
+    LARS replaces each gradient by learning rate * trust ratio * (gradient + weight decay * weight). The
+    wrapped optimizer then takes a step with these gradients, with learning rate 1 and without weight decay.
     """
 
     def __init__(
@@ -27,19 +27,19 @@ class FusedLars(torch.optim.Optimizer):
         """Wrap an optimizer.
 
         Args:
-            optimizer: the optimizer, such as SGD with momentum.
-            skip_mask: for each parameter, in the order of the groups: 0 to exclude it, as is usual for biases
-                and norms.
-            eeta: trust coefficient.
-            eps: added to the norms in the denominator.
+            optimizer: the optimizer to wrap, such as SGD with momentum.
+            skip_mask: one number for each parameter, in the order of the groups. With 0, the gradient is only
+                multiplied by the learning rate, as is usual for biases and norms.
+            eeta: coefficient of the trust ratio.
+            eps: number that is added to the denominator of the trust ratio.
 
         Raises:
-            ValueError: the mask has fewer elements than there are parameters.
+            ValueError: the mask has fewer elements than the optimizer has parameters.
         """
         count = sum(len(group["params"]) for group in optimizer.param_groups)
         if count > len(skip_mask):
             raise ValueError(
-                f"skip_mask has {len(skip_mask)} elements for {count} parameters. Pass one for each "
+                f"skip_mask has {len(skip_mask)} elements for {count} parameters. Pass one element for each "
                 "parameter."
             )
         self.optim = optimizer
@@ -47,7 +47,7 @@ class FusedLars(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Return the groups of the wrapped optimizer."""
+        """Return the parameter groups of the wrapped optimizer."""
         return self.optim.param_groups
 
     @property
@@ -61,19 +61,19 @@ class FusedLars(torch.optim.Optimizer):
         return self.optim.defaults
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the wrapped optimizer."""
+        """Return the state dict of the wrapped optimizer."""
         return self.optim.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state of the wrapped optimizer."""
+        """Load a state dict into the wrapped optimizer."""
         self.optim.load_state_dict(state_dict)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Remove or zero gradients."""
+        """Set the gradients of all parameters to None, or to zero if ``set_to_none`` is False."""
         self.optim.zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group to the wrapped optimizer. The mask must have elements for its parameters."""
+        """Add a parameter group to the wrapped optimizer. `skip_mask` must cover the new parameters."""
         self.optim.add_param_group(param_group)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class FusedLars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step, and return the result of ``closure``."""
+        """Update the parameters, and return the result of ``closure``, or None without a closure."""
         loss = _step.loss_of(closure)
         mask_index = 0
         saved = [(group["lr"], group.get("weight_decay", 0.0)) for group in self.param_groups]

@@ -1,4 +1,4 @@
-"""Momentum whose buffer includes the learning rate, like TensorFlow's ApplyMomentum."""
+"""SGD with a momentum buffer that includes the learning rate, like TensorFlow's ApplyMomentum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _step
 
 
 class FusedResourceApplyMomentum(torch.optim.Optimizer):
-    """Momentum with a buffer of learning rate * gradient (`hpu.optimizer_resource_apply_momentum`)."""
+    """SGD with momentum, whose buffer accumulates learning rate * gradient instead of gradient."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
         Args:
             params: parameters or parameter groups.
             lr: learning rate.
-            momentum: decay of the buffer.
-            weight_decay: factor of the weight that is added to the gradient.
-            nesterov: use Nesterov momentum: the step is d + momentum * buffer.
+            momentum: factor by which each step multiplies the old buffer.
+            weight_decay: weight_decay * weight is added to the gradient.
+            nesterov: use Nesterov momentum: the step is learning rate * gradient + momentum * buffer.
 
         Raises:
             ValueError: a number is negative, or ``nesterov`` is used without momentum.
@@ -37,14 +37,14 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
             **{"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay}
         )
         if nesterov and momentum <= 0:
-            raise ValueError("Nesterov momentum requires a momentum")
+            raise ValueError("Nesterov momentum requires a momentum above 0")
         super().__init__(
             params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
         )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step, and return the result of ``closure``."""
+        """Update the parameters, and return the result of ``closure``, or None without a closure."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.parameters_with_gradients(group)
@@ -62,8 +62,8 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
             momentum = group["momentum"]
             if group["nesterov"]:
                 torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)
-                # The operator subtracted the buffer from the weight. Replace this step by the Nesterov step,
-                # d + momentum * buffer.
+                # The operator subtracted the buffer from the weight. Add the buffer back, and subtract the
+                # Nesterov step d + momentum * buffer instead.
                 for weight, buffer, d in zip(pairs[::2], pairs[1::2], deltas, strict=True):
                     weight.add_(buffer).sub_(d + momentum * buffer)
             else:

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent."""
+"""The optimizer SGD (stochastic gradient descent)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 
 from . import _step
 
-#: Marks a learning rate that was not passed.
+#: Default value of the argument ``lr``, which shows that no learning rate was passed.
 required: Any = object()
 
 
 class FusedSGD(torch.optim.Optimizer):
-    """SGD by `torch.ops.hpu.optimizer_sgd` and `optimizer_sgd_momentum`, with the steps of `torch.optim.SGD`.
+    """SGD with the steps of `torch.optim.SGD`, computed by fused operators of `torch.ops.hpu`.
 
     The arguments ``weight_decay`` and ``dampening`` are in a different order than in `torch.optim.SGD`.
     """
@@ -33,8 +33,8 @@ class FusedSGD(torch.optim.Optimizer):
         Args:
             params: parameters or parameter groups.
             lr: learning rate (required).
-            momentum: decay of the buffer; 0 for no momentum.
-            weight_decay: factor of the weight that is added to the gradient.
+            momentum: factor by which each step multiplies the old momentum buffer; 0 for no momentum.
+            weight_decay: weight_decay * weight is added to the gradient.
             dampening: share of the gradient that is not added to the buffer.
             nesterov: use Nesterov momentum.
 
@@ -60,7 +60,7 @@ class FusedSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step, and return the result of ``closure``."""
+        """Update the parameters, and return the result of ``closure``, or None without a closure."""
         loss = _step.loss_of(closure)
         for group in self.param_groups:
             parameters = _step.parameters_with_gradients(group)
@@ -73,8 +73,8 @@ class FusedSGD(torch.optim.Optimizer):
             if momentum == 0:
                 torch.ops.hpu.optimizer_sgd(gradients, parameters, rate, decay, 0.0, damp, group["nesterov"])
             else:
-                # Parameters that had no gradient before take their first step now. They need a separate call,
-                # because the operator takes one step number for all parameters.
+                # Some parameters may take their first step now, because they had no gradient before. They
+                # need a separate call, because the operator has one step number for all its parameters.
                 new_parameters = [p for p in parameters if "momentum_buffer" not in self.state[p]]
                 for p in new_parameters:
                     self.state[p]["momentum_buffer"] = torch.zeros_like(p)

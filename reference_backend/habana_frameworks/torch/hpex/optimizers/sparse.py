@@ -1,4 +1,4 @@
-"""Optimizer steps for the rows of a table that a batch used."""
+"""Optimizer steps that update only the embedding table rows that a batch has used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _Written = tuple[torch.Tensor, torch.Tensor]
 
 
 class SparseSGD:
-    """SGD with momentum for the rows that a batch used."""
+    """SGD with momentum for the embedding table rows that a batch has used."""
 
     @staticmethod
     def forward(
@@ -21,7 +21,7 @@ class SparseSGD:
         mom: float = 0.0,
         nesterov: bool = False,
     ) -> _Written:
-        """Update rows in place, like `hpu.habanaOptimizerSparseSgd`; return weights and moments."""
+        """Update the rows ``indices`` of weights and moments in place, and return weights and moments."""
         results = torch.ops.hpu.habanaOptimizerSparseSgd(
             gradients, weights, moments, indices, learning_rate, valid_count, mom, nesterov
         )
@@ -31,7 +31,7 @@ class SparseSGD:
 
 
 class SparseAdagrad:
-    """Adagrad for the rows that a batch used."""
+    """Adagrad for the embedding table rows that a batch has used."""
 
     @staticmethod
     def forward(
@@ -42,7 +42,7 @@ class SparseAdagrad:
         learning_rate: torch.Tensor,
         valid_count: torch.Tensor,
     ) -> _Written:
-        """Update rows in place, like `hpu.habanaOptimizerSparseAdagrad`; return weights and moments."""
+        """Update the rows ``indices`` of weights and moments in place, and return weights and moments."""
         results = torch.ops.hpu.habanaOptimizerSparseAdagrad(
             gradients, weights, moments, indices, learning_rate, valid_count
         )

@@ -3,16 +3,15 @@
 =========================  ========================================================================
 `capture`                  `HPUGraph` and the context manager `graph`
 `io_binding`               replays with other tensors in place of the captured tensors
-`inference`                `wrap_in_hpu_graph`: a forward that captures and replays by itself
-`callables`                `make_graphed_callables`: forward and backward as graphs
+`inference`                `wrap_in_hpu_graph`: a forward that is captured at the first call, then replayed
+`callables`                `make_graphed_callables`: forward and backward pass as graphs
 `cacher`, `model`          `ModuleCacher` and `GraphModel`: training with changing shapes
-`traced`                   modules of `torch.jit.trace` as graphs
-`pytree_keys`              nested arguments and results, keys of caches
+`traced`                   modules of `torch.jit.trace` that run as graphs
+`pytree_keys`              cache keys of graphs for nested arguments, and packing of nested values
 =========================  ========================================================================
 
-All functions also work in eager mode, whereas the public bridge supports them in lazy mode only.
-`ModuleCacher` keeps the restriction to lazy mode. Names, signatures and defaults are from
-``habana_frameworks.torch.hpu.graphs``.
+Names, signatures and defaults are from the public bridge, which supports these functions in lazy mode only.
+Here, all of them except `ModuleCacher` also capture graphs in eager mode.
 """
 
 from __future__ import annotations

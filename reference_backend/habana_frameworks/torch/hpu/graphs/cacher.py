@@ -1,4 +1,4 @@
-"""`ModuleCacher`: training through graphs with changing shapes."""
+"""`ModuleCacher`: training with a cache of captured graphs, one for each shape of the inputs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,23 @@ _logger = logging.getLogger(__name__)
 
 
 class TrainingCache:
-    """A module's `forward` that runs through graphs, one for each `pytree_keys.input_key` of the arguments.
+    """Replacement of a module's `forward` that captures and replays a graph for each kind of arguments.
 
-    Graphs are used while the module is in training mode and gradients are enabled; other calls run the
-    original forward. Copies and pickles of the module start without graphs.
+    Arguments are of the same kind if `pytree_keys.input_key` returns the same key. Graphs are used while the
+    module is in training mode and gradients are enabled; other calls run the original forward. Copies and
+    pickles of the module start without graphs.
 
     Args:
-        module, max_graphs, use_lfu: see `ModuleCacher`.
+        module: the module whose `forward` is replaced.
+        max_graphs, use_lfu: see `ModuleCacher`.
         lazy_only: use graphs in lazy mode only.
-        options: the remaining arguments of `ModuleCacher`.
+        options: the remaining arguments of `ModuleCacher.__call__`.
 
     Attributes:
-        hits, captures, bypasses, evictions: numbers of replays, of captures, of calls without a graph, and of
-            removed graphs.
+        hits: number of replays.
+        captures: number of captures.
+        bypasses: number of calls without a graph.
+        evictions: number of removed graphs.
     """
 
     def __init__(
@@ -42,8 +46,8 @@ class TrainingCache:
     ) -> None:
         self._module = module
         self._lazy_only = lazy_only
-        # Store only a forward that is set on the module itself. The forward of the module's class is looked
-        # up at each call, because a pickled bound method would refer to this object.
+        # Store only a forward that is an attribute of the module itself. The forward of the module's class is
+        # looked up at each call, because pickling a stored bound method would lead back to this object.
         self._own_forward = module.__dict__.get("forward")
         self._max_graphs = max_graphs
         self._use_lfu = use_lfu
@@ -83,7 +87,7 @@ class TrainingCache:
         return type(self._module).forward(self._module, *arguments, **keywords)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the forward, through a graph if possible."""
+        """Run the module's forward: replay or capture a graph if possible, else call the original."""
         calls = self.hits + self.captures + self.bypasses
         if self._verbose and calls and calls % self._log_frequency == 0:
             self.log_stats()
@@ -138,8 +142,8 @@ class TrainingCache:
     def _make_room(self) -> None:
         while len(self._graphs) >= self._max_graphs:
             oldest = next(iter(self._graphs))
-            # Among the least often used graphs, min returns the least recently used: the dict is in order of
-            # use.
+            # The dict is ordered by last use. So min returns the least recently used graph of the graphs with
+            # the smallest number of uses.
             key = min(self._graphs, key=self._uses.__getitem__) if self._use_lfu else oldest
             del self._graphs[key], self._uses[key]
             self.evictions += 1
@@ -168,22 +172,23 @@ _CONTROLS = ("set_iteration_count", "capture_start", "capture_end", "log_stats")
 
 
 class ModuleCacher:
-    """Makes modules train through graphs.
+    """Callable that makes a module train by capturing and replaying graphs.
 
     Args:
-        max_graphs: maximum number of graphs per module; the least recently used graph is removed.
+        max_graphs: maximum number of graphs per module. Above the maximum, the least recently used graph is
+            removed.
 
-    A call with a module returns the module with a cached `forward` and the methods `set_iteration_count`,
-    `capture_start`, `capture_end` and `log_stats`. The cacher also has these methods, for its latest module.
-    As in the public bridge, graphs are used in lazy mode only; in other modes the module works without
-    graphs.
+    Calling the cacher with a module returns the module with a new `forward` and the methods
+    `set_iteration_count`, `capture_start`, `capture_end` and `log_stats`. The cacher has these methods too;
+    they apply to the module of its latest call. As in the public bridge, graphs are used in lazy mode only;
+    in other modes the module works without graphs.
     """
 
     def __init__(self, max_graphs: int = 10) -> None:
         if max_graphs < 1:
             warnings.warn(
-                f"max_graphs is {max_graphs}, so that no graph is captured. Use at least 1, or omit the "
-                "cacher.",
+                f"max_graphs is {max_graphs}, so that no graph is captured. Use at least 1, or train without "
+                "ModuleCacher.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -203,7 +208,7 @@ class ModuleCacher:
         disable_tensor_cache: bool = False,
         dry_run: bool = False,
     ) -> torch.nn.Module:
-        """Cache the `forward` of a module.
+        """Replace the `forward` of a module by a forward that captures and replays graphs.
 
         Args:
             model: a module without hooks and without buffers that require grad.
@@ -212,14 +217,15 @@ class ModuleCacher:
             allow_unused_input: accept inputs and parameters that get no gradient.
             asynchronous: replays return before their work is finished.
             have_grad_accumulation: accepted; gradients of graphs can always be accumulated.
-            log_frequency: number of calls between two lines of `verbose`.
+            log_frequency: with `verbose`, number of calls between two printed lines.
             verbose: call `log_stats` every `log_frequency` calls.
-            disable_tensor_cache: accepted; results are never in memory of a graph.
+            disable_tensor_cache: accepted, not used; results are never in the memory of a graph.
             dry_run: capture without executing, then replay; ``PT_HPUGRAPH_ENABLE_DRY_RUN`` has the same
                 effect.
 
         Returns:
-            `model` or the copy. Calls that capture raise the errors of `make_graphed_callables`.
+            `model`, or its copy if `inplace` is false. Calls of the returned module that capture a graph
+            raise the errors of `make_graphed_callables`.
         """
         if not inplace:
             model = copy.deepcopy(model)

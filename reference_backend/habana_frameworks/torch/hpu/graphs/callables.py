@@ -1,8 +1,8 @@
 """`make_graphed_callables`: functions and modules whose forward and backward passes are graphs.
 
 Each pass is captured once, with sample arguments. On every call, the tensors that forward saves for backward
-are passed from one graph to the other. Therefore a graphed callable can run several times before its backward
-passes, and gradients can be accumulated, as without graphs.
+are outputs of the forward graph and inputs of the backward graph. Therefore, as without graphs, a callable
+can run several times before its backward passes, and gradients can be accumulated.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ def make_graphed_callables(
 
     Args:
         callables: one callable, or a tuple of callables. A module keeps its identity and gets a new
-            `forward`, which runs the original forward while `training` differs from its value at capture.
-        sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must pass
-            tensors with the same shapes, dtypes and `requires_grad`.
-        warmups: number of passes before the capture.
+            `forward`. While `training` differs from its value at capture, the module runs its original
+            forward.
+        sample_args: a tuple of tensors for one callable; for several callables, a tuple of one tuple for
+            each. Later calls must pass tensors with the same shapes, dtypes and `requires_grad`.
+        warmups: number of forward and backward passes before the capture.
         allow_unused_input: accept arguments and parameters that get no gradient.
         asynchronous: replays return before their work is finished.
-        disable_tensor_cache: accepted; results are never in memory of the graph.
+        disable_tensor_cache: accepted, not used; results are never in the memory of the graph.
         dry_run: capture without executing.
 
     Returns:
-        Replacements of `callables`: a module itself, or a new function in place of a function.
+        `callables` with graphs: each module itself, and a new callable in place of each function.
 
     Raises:
         AssertionError: a module has hooks, or a buffer that requires grad; an argument is not an hpu tensor.
@@ -85,7 +86,7 @@ def make_graphed_callables(
 
 
 def check_module(function: Any) -> None:
-    """Reject modules that cannot be captured. Functions are accepted.
+    """Raise AssertionError if `function` is a module that cannot be captured. Plain functions are accepted.
 
     Raises:
         AssertionError: the module has hooks, or a buffer that requires grad.
@@ -112,12 +113,12 @@ def parameters_of(function: Any) -> tuple[torch.nn.Parameter, ...]:
 
 
 class GraphedPasses:
-    """The captured forward and backward pass of a function, with the same call interface.
+    """The captured forward and backward pass of a function, called like the function itself.
 
     Args:
         function: the function to capture.
         parameters: tensors that get gradients, in addition to the arguments.
-        sample_arguments: nested values. The capture uses their memory; later calls pass other tensors.
+        sample_arguments: arguments of the captured call, which may be nested. Later calls pass other tensors.
         warmups, allow_unused_input, asynchronous, dry_run: see `make_graphed_callables`.
     """
 
@@ -146,7 +147,7 @@ class GraphedPasses:
         del self._inputs
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the forward graph. The backward graph runs when gradients are requested."""
+        """Run the forward graph and return its results. Backpropagation runs the backward graph."""
         tensors = tensors_of((arguments, keywords))
         results = _Replay.apply(self, len(tensors), *tensors, *self._parameters)  # type: ignore[no-untyped-call]
         return self._results.unpack(results)
@@ -167,8 +168,8 @@ class GraphedPasses:
         saved: _Tensors = []
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
-            # A saved result with history would form a reference cycle: the result keeps the history alive,
-            # and vice versa.
+            # A saved result with autograd history would form a reference cycle: the result keeps its history
+            # alive, and the history keeps the saved result alive.
             tensor = tensor.detach()
             saved.append(tensor)
             return tensor
@@ -198,28 +199,28 @@ class GraphedPasses:
         if gradients:
             arrived = [tensor for tensor in input_gradients if tensor is not None]
             self._backward = backward.as_function([*gradients, *saved], arrived)
-        #: For each argument and parameter: whether backward differentiates it.
+        #: For each argument tensor and parameter: whether backward computes a gradient for it.
         self._is_target = [
             *(tensor.requires_grad for tensor in self._inputs),
             *(True for _ in self._parameters),
         ]
-        #: For each differentiated tensor: whether backward returns a gradient.
+        #: For each tensor that is differentiated: whether its gradient is not None.
         self._gets_gradient = [tensor is not None for tensor in input_gradients]
 
     def forward(self, inputs: Sequence[torch.Tensor]) -> tuple[_Tensors, _Tensors]:
-        """Replay forward. Return the results and the tensors saved for backward."""
+        """Replay the forward graph. Return the results and the tensors saved for backward."""
         values = self._forward.run(inputs, self._asynchronous)
         return values[: self._number_of_results], values[self._number_of_results :]
 
     def non_differentiable_results(self, results: Sequence[torch.Tensor]) -> _Tensors:
-        """Return the results of forward that are not differentiable."""
+        """Return those of the forward results that are not differentiable."""
         pairs = zip(results, self._differentiable, strict=True)
         return [result for result, has_gradient in pairs if not has_gradient]
 
     def backward(
         self, gradients: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
     ) -> list[torch.Tensor | None]:
-        """Replay backward. Return a gradient or None for each argument and each parameter."""
+        """Replay the backward graph. Return a gradient or None for each argument tensor and parameter."""
         pairs = zip(gradients, self._differentiable, strict=True)
         flowing = [gradient for gradient, has_gradient in pairs if has_gradient]
         values = iter(self._backward.run([*flowing, *saved], self._asynchronous))
@@ -228,7 +229,7 @@ class GraphedPasses:
 
 
 class _Replay(torch.autograd.Function):
-    """The two graphs as one differentiable operation."""
+    """Autograd function whose forward and backward pass replay the two captured graphs."""
 
     @staticmethod
     def forward(ctx: Any, passes: GraphedPasses, count: int, *tensors: torch.Tensor) -> Any:
@@ -256,9 +257,10 @@ class _Replay(torch.autograd.Function):
 def _versions_of_saved(
     tensors: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
 ) -> list[tuple[torch.Tensor, int]]:
-    """Return the arguments whose memory is saved for backward, with their version counters.
+    """Return the arguments whose memory is saved for backward, each with its version counter.
 
-    The saved tensors are new tensors with counters of their own.
+    The version counters of the saved tensors themselves do not change with the arguments, because a replay
+    returns new tensors.
     """
     storages = {tensor.untyped_storage()._cdata for tensor in saved}
     return [
@@ -269,7 +271,7 @@ def _versions_of_saved(
 
 
 def _as_leaves(value: Any) -> Any:
-    """Rebuild the value with tensors that share memory with the originals and have no history."""
+    """Return a copy of a nested value whose tensors share memory with the originals and have no history."""
     tensors = tensors_of(value)
     return with_tensors(value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors])
 
@@ -280,7 +282,7 @@ def _graphed_callable(function: Any, passes: GraphedPasses) -> Any:
     original, training = function.forward, function.training
 
     def forward(*arguments: Any, **keywords: Any) -> Any:
-        # Inside another capture, this work is part of the outer graph.
+        # Inside another capture, run the original forward, so that its work is captured in the outer graph.
         if function.training == training and not is_current_stream_capturing():
             return passes(*arguments, **keywords)
         return original(*arguments, **keywords)

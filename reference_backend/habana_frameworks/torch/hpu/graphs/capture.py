@@ -28,7 +28,7 @@ from .pytree_keys import copy_to, tensors_of
 
 _names = itertools.count()
 
-#: Graphs that are being captured and may contain collectives. Several threads may capture at the same time.
+#: Graphs that are being captured and may contain collectives; several, if several threads capture.
 _capturing_graphs: list[HPUGraph] = []
 _open_lock = threading.Lock()
 
@@ -41,12 +41,12 @@ def is_current_stream_capturing() -> bool:
 class HPUGraph:
     """A captured sequence of device work that can be replayed.
 
-    A graph is captured once; `reset` empties it. A capture executes the recorded work unless it is a dry run.
-    Host code is not part of the graph.
+    A graph can be captured once; `reset` empties the graph for a new capture. A capture also executes the
+    recorded work, unless it is a dry run. Host code is not part of the graph.
 
-    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES``, collectives are part of the graph: each collective ends a part,
-    and the next part begins after it. A replay runs parts and collectives in order. Without the flag, a
-    collective in a capture is an error.
+    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES``, a capture may contain collectives, which divide the graph into
+    parts. A replay runs parts and collectives in order. Without the flag, a collective in a capture is an
+    error.
     """
 
     def __init__(self) -> None:
@@ -63,14 +63,14 @@ class HPUGraph:
         self._is_dry_run = False
 
     def capture_begin(self, dry_run: bool = False) -> None:
-        """Start recording the work on the current stream, and on streams that wait for it, of any thread.
+        """Start recording the work of all threads on the current stream and on streams that wait for it.
 
         A stream joins the capture when it waits for an event that was recorded on a stream of the capture.
-        Other work is not affected. Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are disabled
-        permanently.
+        Other work is not affected. This call also disables dynamic shapes
+        (`torch.hpu.disable_dynamic_shape`), and `capture_end` does not restore them.
 
         Args:
-            dry_run: do not execute; results have no values before the first replay.
+            dry_run: record without executing; results have no values before the first replay.
 
         Raises:
             RuntimeError: the stream is part of a capture ("GRAPH:: graph Capture already in progress").
@@ -102,7 +102,7 @@ class HPUGraph:
             )
 
     def _parts(self) -> list[Any]:
-        """Return the core's graphs: the first part, and the part after each collective."""
+        """Return the core's graph objects: the part before the first collective, then one per collective."""
         return [self._graph, *(part for _, part, _ in self._parts_after_collectives)]
 
     def _stop_accepting_collectives(self) -> None:
@@ -131,7 +131,7 @@ class HPUGraph:
         outputs: Sequence[torch.Tensor],
         into_captured: bool = False,
     ) -> BoundGraph | CopyingGraph:
-        """Return the captured work as a function of tensors; see `BoundGraph`."""
+        """Return an object whose method ``run`` replays the graph with other inputs (see `BoundGraph`)."""
         if self._parts_after_collectives:
             return CopyingGraph(self._run, inputs, outputs, into_captured)
         return BoundGraph(self._graph, inputs, outputs, into_captured)
@@ -139,8 +139,7 @@ class HPUGraph:
     def replay(self, asynchronous: bool = False) -> None:
         """Run the graph on the memory of the captured tensors.
 
-        A graph that was never captured, or that was reset, is empty: its replay does nothing and warns once
-        per process.
+        If the graph is empty (never captured, or reset), this call does nothing and warns once per process.
 
         Args:
             asynchronous: return before the work is finished. To wait for the work, wait for the stream.
@@ -157,8 +156,8 @@ class HPUGraph:
                 "the inputs of this graph were cleared. Use replayV3 or replay_with_inputs instead."
             )
         if self._user_inputs is not None and self._user_outputs is not None:
-            # With marked inputs and outputs, the graph is run as a function of tensors. Pass the captured
-            # tensors as arguments.
+            # A graph with marked inputs and outputs can only run as a function of its inputs. Pass the
+            # captured inputs.
             self.replayV3(self._user_inputs, asynchronous)
         else:
             self._run(asynchronous)
@@ -174,11 +173,11 @@ class HPUGraph:
     def replayV2(
         self, static_tlist: Sequence[torch.Tensor], tlist: Sequence[torch.Tensor], asynchronous: bool = False
     ) -> None:
-        """Copy tensors to captured tensors, then `replay`.
+        """Copy new values to captured tensors, then `replay`.
 
         Args:
-            static_tlist: tensors that the captured work reads.
-            tlist: tensors of the same number and shapes, with the new values.
+            static_tlist: captured tensors that the graph reads.
+            tlist: tensors with the new values, of the same number and shapes as ``static_tlist``.
             asynchronous: as for `replay`.
 
         Raises:
@@ -189,18 +188,18 @@ class HPUGraph:
         self.replay(asynchronous)
 
     def replayV3(self, tlistI: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
-        """Run the graph with other tensors in place of the marked inputs, without copies.
+        """Run the graph with other tensors in place of the marked inputs.
 
-        Results are written to the tensors that `replay` writes. In-place work on an input changes the tensor
-        in `tlistI`.
+        Results are written to the same tensors as by `replay`. In-place work on an input changes the tensor
+        in `tlistI`. If no outputs are marked, the tensors are copied to the captured inputs and back.
 
         Args:
             tlistI: a tensor for each input marked by `mark_user_inputs`, with the same metadata.
             asynchronous: as for `replay`.
 
         Returns:
-            The marked outputs. An output that is an input, or a view of an input, is derived from the tensor
-            in `tlistI`.
+            The marked outputs, or an empty list if no outputs are marked. An output that is an input, or a
+            view of an input, is derived from the tensor in `tlistI`.
 
         Raises:
             RuntimeError: no inputs are marked, the number or metadata of the tensors differs, or as for
@@ -225,7 +224,7 @@ class HPUGraph:
     def replay_with_inputs(
         self, inputs: Sequence[torch.Tensor], asynchronous: bool = False
     ) -> list[torch.Tensor]:
-        """Run the graph like `replayV3`, with new tensors for the marked outputs at each call.
+        """Run the graph like `replayV3`, but return new tensors for the marked outputs at each call.
 
         Raises:
             RuntimeError: as for `replayV3`, or outputs are not marked.
@@ -249,14 +248,14 @@ class HPUGraph:
         return self._user_inputs
 
     def _function(self, into_captured: bool) -> BoundGraph | CopyingGraph:
-        """Return the graph as a function of tensors. Later calls return the function of the first call."""
+        """Return the object that replays the graph with other inputs; later calls return the same object."""
         if self._bound_graph is None:
             outputs = self._user_outputs or []
             self._bound_graph = self.as_function(self._marked_inputs(), outputs, into_captured)
         return self._bound_graph
 
     def mark_user_inputs(self, inputs: Any) -> None:
-        """Mark captured tensors as inputs of the graph. Nested values are flattened.
+        """Mark captured tensors as inputs, which replays may replace. The argument may be nested.
 
         Call this method after the capture and before the first replay.
         """
@@ -264,14 +263,15 @@ class HPUGraph:
         self._bound_graph = None
 
     def mark_user_outputs(self, outputs: Any, free_inplace: bool = True) -> None:
-        """Mark captured tensors as results of the graph. Nested values are flattened.
+        """Mark captured tensors as results of the graph. The argument may be nested.
 
         If inputs are marked too, the graph has no other results: the memory of all other tensors that the
         graph created becomes private to the graph.
 
         Args:
-            outputs: the tensors.
-            free_inplace: accepted; the memory of a result exists as long as a tensor or the graph needs it.
+            outputs: tensors, or nested values with tensors.
+            free_inplace: accepted, not used. Memory of results is freed when neither a tensor nor the graph
+                needs it.
         """
         self._user_outputs = tensors_of(outputs)
         self._bound_graph = None
@@ -286,7 +286,7 @@ class HPUGraph:
         return self._function(into_captured=True).used
 
     def clear_inputs(self) -> None:
-        """Free the memory of the marked inputs. Later replays must pass inputs.
+        """Free the memory of the marked inputs. Later replays must pass tensors for the inputs.
 
         Raises:
             RuntimeError: inputs or outputs are not marked.
@@ -329,10 +329,10 @@ def _pass_collective_to_graph(issue: Callable[[], None]) -> None:
 
 
 class graph:
-    """Context manager that captures its block as a graph, on a separate stream.
+    """Context manager that captures the work of its block in a graph, on a separate stream.
 
     Args:
-        hpu_graph: an empty graph.
+        hpu_graph: the graph, which must be empty.
         stream: stream of the capture; by default one stream that all captures share.
         dry_run: as for `HPUGraph.capture_begin`.
 
@@ -356,7 +356,8 @@ class graph:
 
     def __enter__(self) -> None:
         devices.synchronize()
-        # Tensors in reference cycles would be treated as results of the graph if they were freed later.
+        # Free tensors in reference cycles now. Tensors that are still alive after the capture would be
+        # treated as results of the graph.
         gc.collect()
         self._context.__enter__()
         try:
@@ -369,7 +370,7 @@ class graph:
         try:
             self.hpu_graph.capture_end()
         except Exception:
-            # The error inside the block is more informative than the capture error that it causes.
+            # If the block raised an error, raise that error: it caused the error of capture_end.
             if kind is None:
                 raise
         finally:
@@ -380,10 +381,10 @@ class graph:
 
 @contextlib.contextmanager
 def preserve_random_state() -> Iterator[None]:
-    """Restore the state of the device's generator after the block.
+    """Context manager that restores the state of the device's random number generator after its block.
 
-    Replays draw the same random numbers as the function. The numbers drawn by warm-ups and captures are
-    additional, and would shift the numbers of all later calls.
+    Warm-ups and captures draw additional random numbers. Without the restoration, later calls would draw
+    other numbers than without graphs.
     """
     generator = _C.default_generator()
     state = generator.get_state()

@@ -1,4 +1,4 @@
-"""`wrap_in_hpu_graph`: modules and functions that run through graphs, one for each input key."""
+"""`wrap_in_hpu_graph`: inference with a cache of captured graphs, one for each kind of inputs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class CachedParams:
-    """One entry of a graph cache.
+    """One entry of a cache of captured graphs.
 
     Attributes:
-        graph_inputs: inputs of the capture; None if their memory is not kept.
+        graph_inputs: inputs of the capture; None if their memory is not retained.
         graph_outputs: results of the capture, to which `HPUGraph.replay` writes; None if their memory is not
-            kept.
-        graph: the graph, with its inputs and outputs marked.
-        out_tinfo_list: structure of the results, if their memory is not kept.
+            retained.
+        graph: the captured graph.
+        out_tinfo_list: packer with the structure of the results.
         asynchronous: replays return before their work is finished.
     """
 
@@ -47,12 +47,20 @@ class _Entry(NamedTuple):
 
 
 class GraphCache:
-    """Runs a function through graphs, one for each `pytree_keys.input_key`.
+    """Callable that runs a function by captured graphs, one for each kind of inputs.
 
-    Args: see `wrap_in_hpu_graph`.
+    Inputs are of the same kind if `pytree_keys.input_key` returns the same key.
+
+    Args:
+        function: the function to capture.
+        state: function whose result is part of the key.
+        asynchronous, disable_tensor_cache, dry_run, max_graphs, verbose, log_frequency: see
+            `wrap_in_hpu_graph`.
 
     Attributes:
-        hits, captures, bypasses: numbers of replays, of captures, and of calls without a graph.
+        hits: number of replays.
+        captures: number of captures.
+        bypasses: number of calls without a graph.
     """
 
     def __init__(
@@ -90,19 +98,19 @@ class GraphCache:
         cache_tensors_list: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Run the function, through a graph if possible.
+        """Run the function: replay or capture a graph if possible, else call the function.
 
         Args:
+            args, kwargs: arguments of the function.
             bypass_hpu_graphs: run the function without a graph.
-            warmup_mode, cache_tensors_list: accepted and ignored. A warm-up is a normal call; inputs are not
-                copied.
+            warmup_mode, cache_tensors_list: accepted, not used.
         """
         if self._verbose and (self.hits + self.captures + self.bypasses) % self._log_frequency == 0:
             print(
                 f"HPU graphs: {self.captures} captured, {self.hits} replayed, {self.bypasses} calls without "
                 "a graph"
             )
-        # Inside another capture, this work is part of the outer graph.
+        # Inside another capture, call the function, so that its work is captured in the outer graph.
         if bypass_hpu_graphs or is_current_stream_capturing():
             return self._run_without_graph(args, kwargs)
         try:
@@ -132,7 +140,7 @@ class GraphCache:
         self._entries.clear()
 
     def clear_inputs(self) -> None:
-        """Free the memory of the inputs of all captures. The graphs stay usable: calls pass new inputs."""
+        """Free the memory of the inputs of all captures. Graphs stay usable: each call passes new inputs."""
         for entry in self._entries.values():
             if entry is not None:
                 entry.params.graph_inputs = None
@@ -142,14 +150,14 @@ class GraphCache:
         return self._function(*args, **kwargs)
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
-        """Capture and run the function. Return a cache entry (None if a replay is impossible) and results."""
+        """Capture the function. Return a cache entry (None if a replay is impossible) and the results."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
-        # After a dry run, the replay draws the random numbers of this call.
+        # Restore the generator after a dry run, so that the following replay draws the numbers of this call.
         random_state = preserve_random_state() if self._dry_run else contextlib.nullcontext()
         with random_state, graph(captured, dry_run=self._dry_run):
             outputs = self._function(*args, **kwargs)
-            # A replay cannot be differentiated, so the results of the capture are detached too.
+            # Detach the results of the capture, because results of a replay have no autograd history either.
             results = tuple(tensor.detach() for tensor in packer.pack(outputs)[0])
         try:
             check_leaf_types(outputs)
@@ -170,9 +178,9 @@ class GraphCache:
 
 
 def call_without_dynamo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function while Dynamo is off. Dynamo traces neither the function nor its callees.
+    """Call a function and return its result, while Dynamo traces neither the function nor its callees.
 
-    `torch.compiler.disable` does the same, but imports Dynamo.
+    `torch.compiler.disable` has the same effect, but imports Dynamo.
     """
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
     callback = set_eval_frame(None)
@@ -192,26 +200,27 @@ def wrap_in_hpu_graph(
     verbose: bool = False,
     log_frequency: int = 100,
 ) -> torch.nn.Module:
-    """Replace the `forward` of a module: capture a graph for each kind of inputs, then replay it.
+    """Replace the `forward` of a module by a forward that captures a graph for each kind of inputs.
 
-    This is for inference: results have no autograd history. Inputs are of the same kind if structure, shapes,
-    strides, dtypes, aliasing, autocast and all values other than hpu tensors agree (`pytree_keys.input_key`).
-    A call runs without a graph if its inputs have no key, or inside another capture.
+    Later calls with inputs of the same kind replay the graph. Inputs are of the same kind if structure,
+    shapes, strides, dtypes, aliasing, autocast and all values other than hpu tensors agree
+    (`pytree_keys.input_key`). A call inside another capture, or with inputs for which no key exists, runs
+    without a graph. Results have no autograd history, so use this function for inference only.
 
     Args:
-        module: changed in place.
+        module: the module, which is changed in place.
         asynchronous: replays return before their work is finished.
         disable_tensor_cache: create new results at each call. Otherwise each replay of a graph returns the
             same tensors and overwrites them. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` has the same effect.
         dry_run: capture without executing, then replay. None: use ``PT_HPUGRAPH_ENABLE_DRY_RUN``.
         max_graphs: maximum number of graphs; further kinds of inputs run without a graph. None: no limit.
-        free_inplace: accepted, see `HPUGraph.mark_user_outputs`.
-        verbose: print counts every `log_frequency` calls.
-        log_frequency: number of calls between two lines of `verbose`.
+        free_inplace: accepted, not used (see `HPUGraph.mark_user_outputs`).
+        verbose: print the numbers of captures and replays every `log_frequency` calls.
+        log_frequency: with `verbose`, number of calls between two printed lines.
 
     Returns:
-        The module. Its calls also take `bypass_hpu_graphs` (run without a graph), `warmup_mode` and
-        `cache_tensors_list`; `clear_cache()` and `clear_inputs()` free memory.
+        The module. Its calls also accept the arguments `bypass_hpu_graphs` (run without a graph),
+        `warmup_mode` and `cache_tensors_list`. Its methods `clear_cache()` and `clear_inputs()` free memory.
     """
     cache = GraphCache(
         module.forward,
@@ -223,7 +232,7 @@ def wrap_in_hpu_graph(
         log_frequency,
         lambda: module.training,
     )
-    # The new forward is a wrapped function, so that `inspect.signature` still finds the original signature.
+    # functools.wraps keeps the original signature visible to `inspect.signature`.
     forward = functools.wraps(module.forward)(
         lambda *args, **kwargs: call_without_dynamo(cache, *args, **kwargs)
     )
@@ -244,12 +253,15 @@ def wrap_in_hpu_graph_func(
     verbose: bool = False,
     log_frequency: int = 100,
 ) -> Callable[..., Any]:
-    """Wrap a function as `wrap_in_hpu_graph` wraps a module.
+    """Return a function that captures a graph for each kind of inputs, and later replays the graph.
 
-    Args: see `wrap_in_hpu_graph`.
+    Args:
+        func: the function to wrap.
+        asynchronous, disable_tensor_cache, dry_run, max_graphs: see `wrap_in_hpu_graph`.
+        free_inplace, verbose, log_frequency: see `wrap_in_hpu_graph`.
 
     Returns:
-        A function that also has `clear_cache` and `clear_inputs`.
+        The new function, with the attributes `clear_cache` and `clear_inputs`, functions that free memory.
     """
     cache = GraphCache(
         func, asynchronous, disable_tensor_cache, dry_run, max_graphs, verbose, log_frequency, lambda: None

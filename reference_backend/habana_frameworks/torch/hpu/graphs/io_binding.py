@@ -13,19 +13,20 @@ import torch
 
 
 class BoundGraph:
-    """A captured graph as a function of tensors.
+    """A captured graph that can be replayed with other tensors in place of its inputs.
 
     Tensors that the graph created and that are neither inputs nor outputs become private memory of the graph.
 
     Args:
-        graph: the core's graph, captured and not replayed yet.
+        graph: a graph object of the core, captured and not replayed yet.
         inputs: captured tensors that `run` replaces by its arguments.
         outputs: captured tensors to return. An output that shares memory with an input is returned in the
-            memory of the input's replacement. An output that the graph did not create is returned unchanged.
+            memory of the tensor that replaces the input. An output that the graph did not create is returned
+            unchanged.
         into_captured: write outputs to the captured tensors instead of new tensors.
 
     Attributes:
-        into_captured: the argument.
+        into_captured: the argument of the same name.
         is_input: for each output, True if it shares memory with an input.
         used: positions of the inputs whose memory the graph uses.
 
@@ -66,8 +67,8 @@ class BoundGraph:
         device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
         self._run_counter = RunCounter(graph)
         graph.set_interface([*inputs, *self._targets.values()], device_outputs)
-        # `prepare` makes the core release the captured storage of each input that the graph uses. The lower
-        # use count of the storage shows that the graph uses the input.
+        # If the graph uses an input, `prepare` makes the core release the captured storage of that input, and
+        # the use count of the storage falls.
         before = [_storage_use_count(tensor) for tensor in inputs]
         graph.prepare()
         self.used = [
@@ -80,15 +81,15 @@ class BoundGraph:
         """Replay the graph.
 
         Args:
-            inputs: one tensor for each captured input, with the same shape and dtype. The tensors are used
-                without a copy. A tensor with a different layout is copied, and copied back afterwards. If
-                tensors share memory in a different way, all are copied, and tensors that do not share memory
-                are copied back. Tensors on the host must be at the same positions as in the capture, and are
-                ignored.
+            inputs: one tensor for each captured input, with the same shape and dtype. A tensor with the
+                captured layout is used without a copy. A tensor with a different layout is copied, and copied
+                back after the replay. If the tensors share memory in another way than the captured inputs,
+                all tensors are copied, and tensors that do not share memory are copied back. Tensors on the
+                host must be at the same positions as in the capture, and are ignored.
             asynchronous: return before the work is finished.
 
         Returns:
-            A tensor for each output.
+            One tensor for each output of the graph.
 
         Raises:
             RuntimeError: the number, shapes, dtypes or devices of the inputs differ from the capture.
@@ -127,11 +128,12 @@ class BoundGraph:
         return results
 
     def _inputs_in_captured_layouts(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-        """Replace each input with other strides or another offset than in the capture, and without shared
-        memory, by a copy. Return None if the graph still does not accept the tensors.
+        """Return the inputs, with copies in place of inputs whose strides or offset differ from the capture.
 
-        The other inputs are not copied: copying a result back writes to the input, and autograd rejects saved
-        tensors that were written.
+        Inputs that share memory are not copied. Return None if the graph does not accept the resulting
+        tensors. As few inputs as possible are copied: a copy is later copied back to the input, and autograd
+            raises an
+        error if the input was saved for backward.
         """
         owners = [_storage_id(tensor) for tensor in inputs]
         groups = [layout.first for layout in self._layouts]
@@ -161,15 +163,15 @@ class BoundGraph:
 
 
 class CopyingGraph:
-    """A captured graph with collectives as a function of tensors, which are copied in and out.
+    """A captured graph whose `run` copies other tensors to its inputs; for graphs with collectives.
 
     Args:
-        replay: runs the graph on the captured tensors; takes `asynchronous`.
+        replay: function that runs the graph on the captured tensors; its argument is `asynchronous`.
         inputs: captured tensors to which `run` copies its arguments.
         outputs: captured tensors to return.
         into_captured: return the captured tensors themselves instead of copies.
 
-    Attributes: as for `BoundGraph`.
+    The attributes have the same meaning as the attributes of `BoundGraph`.
     """
 
     def __init__(
@@ -189,7 +191,7 @@ class CopyingGraph:
         self._layouts = [_Layout(tensor, position) for position, tensor in enumerate(self._inputs)]
 
     def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
-        """Replay the graph. Arguments, results and errors are as for `BoundGraph.run`."""
+        """Copy tensors to the captured inputs and replay the graph, like `BoundGraph.run`."""
         if len(inputs) != len(self._inputs):
             raise RuntimeError(f"this graph takes {len(self._inputs)} tensors and got {len(inputs)}")
         copied = []
@@ -213,7 +215,7 @@ class _Layout:
     """Metadata of a captured input, from which memory with the same layout can be allocated.
 
     Attributes:
-        first: position of the first input with the same memory.
+        first: position of the first input that shares memory with this input; its own position if none does.
     """
 
     def __init__(self, tensor: torch.Tensor, first: int) -> None:
@@ -224,7 +226,7 @@ class _Layout:
         self.conjugate, self.negative = tensor.is_conj(), tensor.is_neg()
 
     def check(self, position: int, tensor: torch.Tensor) -> None:
-        """Reject a tensor with different metadata.
+        """Raise RuntimeError if the tensor at this input position has different metadata.
 
         Raises:
             RuntimeError: shape, dtype or device differs.
@@ -237,7 +239,7 @@ class _Layout:
             )
 
     def copy_of(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
-        """Return a copy of `tensor` with the captured layout, in `storage`."""
+        """Return a copy of `tensor` in `storage`, with the captured strides and offset."""
         copy = torch.empty(0, dtype=self.dtype, device=self.device)
         copy.set_(storage, self.offset, self.shape, self.stride)
         if self.conjugate:
@@ -246,7 +248,7 @@ class _Layout:
             copy = torch._neg_view(copy)
         target = copy
         for dimension, stride in enumerate(self.stride):
-            # All elements of an expanded dimension are one element in memory.
+            # All elements of an expanded dimension are one element in memory, so copy only the first.
             if stride == 0 and self.shape[dimension] > 1:
                 target, tensor = target.narrow(dimension, 0, 1), tensor.narrow(dimension, 0, 1)
         target.copy_(tensor.detach())
@@ -256,7 +258,10 @@ class _Layout:
 def _has_captured_aliasing(
     layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
 ) -> bool:
-    """Return whether the tensor has the captured strides and distance from input `layout.first`."""
+    """Return whether a tensor has the captured strides and distance in memory from ``inputs[layout.first]``.
+
+    In the capture, these two inputs shared memory.
+    """
     first, captured = inputs[layout.first], layouts[layout.first]
     distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
     before = layout.offset * tensor.element_size() - captured.offset * first.element_size()

@@ -1,4 +1,4 @@
-"""`GraphModel`: a wrapper module that trains a model through graphs."""
+"""`GraphModel`: a wrapper module that trains a model with captured graphs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .cacher import TrainingCache
 
 
 class GraphModel(torch.nn.Module):
-    """Runs a model through graphs of its forward and backward pass, one for each input key.
+    """Module that captures a model's forward and backward pass for each kind of inputs, and replays them.
 
-    Graphs are used in all modes while the model is in training mode and gradients are enabled. Other calls
-    run the model directly. Positional and keyword forms of a call share a graph.
+    Graphs are used in eager and lazy mode, while the model is in training mode and gradients are enabled.
+    Other calls run the model directly. Positional and keyword forms of a call share a graph.
 
     Args:
         model: the model, which is not changed. Its `forward` defines the argument names.
-        max_graphs: maximum number of graphs; the least recently used graph is removed.
+        max_graphs: maximum number of graphs. Above the maximum, the least recently used graph is removed.
         allow_unused_input, asynchronous, disable_tensor_cache, dry_run, verbose, log_frequency: as for
             `ModuleCacher`.
 
@@ -42,8 +42,8 @@ class GraphModel(torch.nn.Module):
         super().__init__()
         wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
         assert not isinstance(model, wrappers), (
-            f"graphs do not contain the work of {type(model).__name__} around its model. Wrap the GraphModel "
-            "in it."
+            f"a graph would not contain the communication of {type(model).__name__}. Pass the inner model, "
+            f"and wrap the GraphModel in {type(model).__name__}."
         )
         self._signature = inspect.signature(model.forward)
         assert not any(
@@ -66,6 +66,6 @@ class GraphModel(torch.nn.Module):
         )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model, through a graph if possible."""
+        """Call the model: replay or capture a graph if possible, else run the model directly."""
         bound = self._signature.bind(*args, **kwargs)
         return self._cache(*bound.args, **bound.kwargs)

@@ -1,4 +1,4 @@
-"""Extract tensors from nested values, insert tensors into them, and compute cache keys.
+"""Extract tensors from nested values, rebuild nested values, and compute cache keys of captured graphs.
 
 Containers are lists, tuples, named tuples, dictionaries and their subclasses (such as the output classes of
 model libraries), and dataclasses. Everything else is a leaf.
@@ -42,11 +42,11 @@ _PLAIN = (
 
 
 class Uncacheable(Exception):
-    """A value cannot be part of a cache key, because a graph captured for it could not be found again."""
+    """Error: a value cannot be part of the cache key of a captured graph."""
 
 
 def rebuild(value: Any, replace_leaf: Leaf) -> Any:
-    """Return the same structure in new containers, with ``replace_leaf(x)`` for each leaf x, in order."""
+    """Return a copy of a nested value, with ``replace_leaf(x)`` in place of each leaf x."""
     if isinstance(value, dict):
         return _rebuild_dict(value, replace_leaf)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -56,7 +56,7 @@ def rebuild(value: Any, replace_leaf: Leaf) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = copy.copy(value)
         for field in dataclasses.fields(value):
-            # This also works for frozen classes; no other code has a reference to this copy.
+            # object.__setattr__ also works for frozen dataclasses. The copy is not yet visible to other code.
             object.__setattr__(result, field.name, rebuild(getattr(value, field.name), replace_leaf))
         return result
     return replace_leaf(value)
@@ -74,7 +74,7 @@ def _rebuild_dict(value: dict[Any, Any], replace_leaf: Leaf) -> Any:
     rebuilt = {key: rebuild(item, replace_leaf) for key, item in value.items()}
     if type(value) is dict:
         return rebuilt
-    # Subclasses have more state than their items: attributes, a default factory.
+    # A subclass of dict may have more state than its items, such as attributes or a default factory.
     result = copy.copy(value)
     for key, item in rebuilt.items():
         result[key] = item
@@ -89,29 +89,29 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """Return the tensors among the leaves, in order."""
+    """Return the tensors among the leaves of a nested value, in order."""
     return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def with_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the same structure with other tensors, in the order of `tensors_of`."""
+    """Return a copy of a nested value with other tensors, in the order of `tensors_of`."""
     remaining = iter(tensors)
     return rebuild(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """A nested value without its tensors; ``count`` is the number of tensors."""
+    """A nested value with placeholders in place of its tensors; ``count`` is the number of tensors."""
 
     value: Any
     count: int
 
 
 class TensorPacker:
-    """Extracts the tensors of a nested value, and inserts tensors into its structure.
+    """Object that takes nested values apart into tensors and structure, and puts them together again.
 
     Args:
-        is_out_pack: the values are results of a module. Accepted for compatibility; results and arguments are
+        is_out_pack: the values are results of a module, not arguments. Accepted for compatibility; both are
             treated in the same way.
         verbose: print the structure when a value is packed.
     """
@@ -122,16 +122,16 @@ class TensorPacker:
         self._last: Structure | None = None
 
     def pack(self, value: Any) -> tuple[tuple[torch.Tensor, ...], Structure]:
-        """Return the tensors of `value` in order, and its structure (the default for `unpack`)."""
+        """Return the tensors of `value` in order, and its structure, which `unpack` then uses by default."""
         tensors = tuple(tensors_of(value))
-        # Placeholders, so that the packer does not keep the memory of the tensors.
+        # The structure has placeholders for the tensors, so that it does not retain their memory.
         self._last = Structure(with_tensors(value, [torch.empty(0)] * len(tensors)), len(tensors))
         if self.verbose:
             print(f"{type(self).__name__}: {len(tensors)} tensors in {describe(value)}")
         return tensors, self._last
 
     def unpack(self, tensors: Sequence[torch.Tensor], metadata: Structure | None = None) -> Any:
-        """Return a value with the structure of a packed value and these tensors.
+        """Return a nested value with the structure of a packed value and the given tensors.
 
         Args:
             tensors: as many tensors as the packed value had.
@@ -150,7 +150,7 @@ class TensorPacker:
 
 
 def describe(value: Any) -> str:
-    """Return the structure as text; tensors are shown as dtype and shape."""
+    """Return a nested value as text, with dtype and shape in place of each tensor."""
 
     def leaf(item: Any) -> Any:
         return f"{item.dtype}{list(item.shape)}" if isinstance(item, torch.Tensor) else item
@@ -159,15 +159,17 @@ def describe(value: Any) -> str:
 
 
 def input_key(value: Any) -> tuple[Hashable, ...]:
-    """Return a key of all facts that a captured graph depends on: structure, tensors, values, autocast.
+    """Return a cache key of nested arguments: two calls with equal keys can use one captured graph.
 
-    For a device tensor, the key contains shape, strides, dtype, and conjugate and negative bits. If the
-    tensor shares memory with an earlier tensor, the key contains the position of the earlier tensor and the
-    distance. For a CPU tensor with one element, the key contains the value, because a capture treats it as a
+    The key contains the structure, the values of leaves that are not tensors, and the state of autocast. For
+    a device tensor, it contains shape, strides, dtype, ``requires_grad``, and conjugate and negative bits. If
+    the tensor shares memory with an earlier tensor, the key contains the positions of both in this memory.
+    For a CPU tensor with one element, the key contains the value, because a capture treats the value as a
     constant.
 
     Raises:
-        Uncacheable: a leaf may contain tensors, or is a CPU tensor with more than one element.
+        Uncacheable: a leaf has a type that may contain tensors, or is a CPU tensor that does not have exactly
+            one element.
     """
     parts: list[Hashable] = [
         torch.is_autocast_enabled(DEVICE_TYPE),
@@ -240,7 +242,7 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int | torch
     alias: Hashable = None
     if storage in storages:
         position, first_start = storages[storage]
-        # Memory that inputs share is replaced as a unit, so offsets within it are part of the key.
+        # A replay replaces memory that inputs share as a whole, so the offsets in this memory must agree.
         alias = position, first_start, start
     else:
         storages[storage] = len(storages), start
@@ -256,10 +258,10 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int | torch
 
 
 def check_leaf_types(value: Any) -> None:
-    """Check that each leaf of a result is a tensor or contains no tensors.
+    """Raise Uncacheable unless each leaf is a tensor or of a type that contains no tensors.
 
     Raises:
-        Uncacheable: a leaf has an unknown type; a replay would not update a tensor in it.
+        Uncacheable: a leaf has an unknown type. If the type contains tensors, a replay would not update them.
     """
     for leaf in leaves(value):
         if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
@@ -268,8 +270,8 @@ def check_leaf_types(value: Any) -> None:
 
 def _value_key(value: Any) -> Hashable:
     if isinstance(value, float):
-        # hex() distinguishes 0.0 from -0.0, and is equal for equal NaNs.
+        # Unlike ==, hex() distinguishes 0.0 from -0.0, and returns the same text for every NaN.
         return "float", value.hex()
     check_leaf_types(value)
-    # True == 1 == 1.0, but a graph captured for one is wrong for the others.
+    # The type is part of the key because True == 1, but a graph captured for True is wrong for 1.
     return type(value), value

@@ -1,4 +1,4 @@
-"""Modules of `torch.jit.trace` on hpu: each kind of inputs runs as one graph."""
+"""Make modules of `torch.jit.trace` run as captured graphs on hpu, one graph for each kind of inputs."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ from .capture import is_current_stream_capturing
 from .inference import GraphCache, call_without_dynamo
 from .pytree_keys import Uncacheable, tensors_of
 
-#: Maximum number of graphs of a module. A call with a further kind of inputs runs operator by operator.
+#: Maximum number of graphs of a module. Above the maximum, new kinds of inputs run operator by operator.
 _MAX_GRAPHS = 32
 #: One thread of the process captures at a time, because all captures use one stream.
 _capture_lock = threading.RLock()
 
 
 class GraphedTracedModule(TopLevelTracedModule):
-    """A module of `torch.jit.trace` whose calls replay a graph."""
+    """A module of `torch.jit.trace` whose calls capture and replay graphs."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module, through a graph if possible."""
+        """Call the module: replay or capture a graph if possible, else run operator by operator."""
         return call_without_dynamo(self.__dict__["_hpu_graphs"], *args, **kwargs)
 
 
 def run_traced_as_graph(traced: TopLevelTracedModule) -> None:
-    """Make the calls of a traced module run as one graph per kind of inputs. The module is changed in place.
+    """Change a traced module in place, so that its calls capture and replay one graph per kind of inputs.
 
-    The first call of a kind captures the graph, and the later calls launch it. These calls run operator by
-    operator: calls that need gradients; calls of a module with hooks, or with a parameter or a buffer that is
-    not on hpu; calls inside another capture, or while a dispatch mode observes operators. If a module cannot
-    be captured, all its calls do, and a warning names the reason. In lazy mode nothing is changed: a lazy
-    graph contains the whole module already.
+    The following calls still run operator by operator:
+
+    - calls that need gradients;
+    - calls of a module with hooks, or with a parameter or a buffer that is not on hpu;
+    - calls inside another capture, or while a dispatch mode observes operators;
+    - all calls of a module that cannot be captured. A warning gives the reason.
+
+    In lazy mode this function does nothing, because a lazy graph already contains the whole module.
     """
     if is_lazy():
         return
     traced.__dict__["_hpu_graphs"] = _TracedGraphs(traced)
-    # The module's own __setattr__ sets attributes of the script module that it wraps.
+    # The module's own __setattr__ would set the attribute of the wrapped script module.
     object.__setattr__(traced, "__class__", GraphedTracedModule)
 
 
@@ -78,7 +81,7 @@ class _TracedGraphs:
         except (AssertionError, RuntimeError, NotImplementedError) as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
-            # If the call itself is wrong, it raises its own error here.
+            # If the call itself is wrong, such as a wrong shape, the operators raise the error here.
             results = self._run_operators(*args, **kwargs)
             self._can_capture = False
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -108,7 +111,10 @@ class _TracedGraphs:
         )
 
     def _forget_graphs_of_other_state(self) -> None:
-        """Remove all graphs if a parameter or buffer was replaced, because they read the old one."""
+        """Remove all graphs if the mode, a parameter or a buffer has changed since the last call.
+
+        The graphs read the memory of the parameters and buffers with which they were captured.
+        """
         tensors = [*self._traced.parameters(), *self._traced.buffers()]
         state = (
             self._traced.training,

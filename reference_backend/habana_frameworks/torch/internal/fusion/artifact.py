@@ -14,7 +14,7 @@ CODE, CONVENTION = "code.so", "convention.json"
 
 @dataclass(frozen=True)
 class Artifact:
-    """Compiled code, which reads and writes the tensors of `convention["arguments"]`, passed in order."""
+    """Compiled code in a folder. The code takes the tensors listed in `convention["arguments"]`, in order."""
 
     folder: Path
     convention: dict[str, Any]
@@ -34,5 +34,5 @@ class Artifact:
         """
         convention = json.loads((folder / CONVENTION).read_text())
         if convention.get("version") != VERSION or not (folder / CODE).exists():
-            raise ValueError(f"{folder} does not contain code of version {VERSION}")
+            raise ValueError(f"{folder} does not contain compiled code of version {VERSION}")
         return Artifact(folder, convention)

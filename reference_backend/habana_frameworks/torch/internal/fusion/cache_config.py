@@ -1,11 +1,11 @@
-"""Configure the disk cache of recipes by PT_HPU_RECIPE_CACHE_CONFIG: ``path,delete,size_mb[,nfs]``.
+"""Configure, empty and trim the disk cache of compiled recipes.
 
-If this variable is not set, the older variables are used: PT_RECIPE_CACHE_PATH, PT_CACHE_FOLDER_DELETE and
-PT_CACHE_FOLDER_SIZE_MB.
+PT_HPU_RECIPE_CACHE_CONFIG is ``path,delete,size_mb[,nfs]``. If this variable is not set, the older variables
+are used: PT_RECIPE_CACHE_PATH, PT_CACHE_FOLDER_DELETE and PT_CACHE_FOLDER_SIZE_MB.
 
-The cache contains only compiled code, because building an interpreted recipe is faster than reading it. If
-the path is empty (the default), the cache is next to Inductor's cache. The folder ``inductor`` in it
-is Inductor's cache of the code that `hpu_backend` compiles.
+The cache contains only compiled code, because an interpreted recipe is built faster than read from a file. If
+the path is empty (the default), the cache is a folder in Inductor's cache. If a path is set, Inductor's cache
+of the code that `hpu_backend` compiles is the folder ``inductor`` at this path.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from habana_frameworks.torch.internal.settings.environment import read_variable
 VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
 OLD_PATH, OLD_DELETE = "PT_RECIPE_CACHE_PATH", "PT_CACHE_FOLDER_DELETE"
 OLD_SIZE = "PT_CACHE_FOLDER_SIZE_MB"
-#: The folder of Inductor's cache within the cache.
+#: Name of the folder of Inductor's cache within the recipe cache.
 INDUCTOR = "inductor"
-#: Files of Inductor that are younger may belong to a compilation that runs, here or in another process.
+#: Minimum age of a file of Inductor for its removal. A running compilation may need a younger file.
 _SECONDS_OF_A_COMPILATION = 600
 _TRUTH = {"true": True, "1": True, "false": False, "0": False, "": False}
 
@@ -81,7 +81,7 @@ def from_environment() -> CacheConfig:
     """Return the configuration of this process.
 
     Raises:
-        ValueError: as in `parse_config`.
+        ValueError: a variable has an invalid value, see `parse_config`.
     """
     text = os.environ.get(VARIABLE, "")
     old = [name for name in (OLD_PATH, OLD_DELETE, OLD_SIZE) if os.environ.get(name)]
@@ -95,7 +95,7 @@ def from_environment() -> CacheConfig:
     warnings.warn(
         f"{', '.join(old)} is the old syntax. Use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
         FutureWarning,
-        stacklevel=1,  # attributed to this line, so that Python shows the warning once for all callers
+        stacklevel=1,  # attributes the warning to this line, so that Python shows it once for all callers
     )
     return CacheConfig(Path(path) if path else None, delete, megabytes)
 
@@ -124,7 +124,7 @@ def trim_cache(folder: Path, megabytes: int) -> None:
         return
     sizes = []
     for entry in _finished_artifacts(folder):
-        with contextlib.suppress(OSError):  # another process may also be trimming
+        with contextlib.suppress(OSError):  # another process may remove the artifact at the same time
             bytes_ = sum(file.stat().st_size for file in entry.iterdir())
             sizes.append((entry.stat().st_mtime, bytes_, entry))
     for file in _inductor_files(folder):
@@ -192,7 +192,7 @@ def empty_once(folder: Path) -> None:
 
 
 class _SharedVariable:
-    """An environment variable that several threads set at once. The last one that ends restores the value."""
+    """An environment variable that several threads set at once. The last `restore` restores the old value."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -209,7 +209,7 @@ class _SharedVariable:
             os.environ[self._name] = value
 
     def restore(self) -> None:
-        """End one use of the variable."""
+        """End one use of the variable. The end of the last use restores the value before the first `set`."""
         with self._lock:
             self._users -= 1
             if self._users == 0 and self._before is None:

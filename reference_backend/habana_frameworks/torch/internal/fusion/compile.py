@@ -19,7 +19,7 @@ from . import fx_graph_builder as builder
 from .artifact import CODE, CONVENTION, Artifact
 from .description import VERSION, NotFusable, digest_of, dumps
 
-# File that lists, for the runner, the operators that fused code calls by name.
+# File in which AOTInductor lists the operators that the compiled code calls by name.
 EXTERNAL_OPERATORS = "code.json"
 _OPTIONS: dict[str, Any] = {
     "max_autotune": False,
@@ -35,7 +35,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _inductor_options() -> dict[str, Any]:
-    """Return the options that this release of torch supports."""
+    """Return the options in `_OPTIONS` that Inductor of this torch release supports."""
     from torch._inductor import config
 
     supported = config.get_config_copy() if hasattr(config, "get_config_copy") else config.shallow_copy_dict()
@@ -68,10 +68,10 @@ def _random_tensor_like(fake: torch.Tensor) -> torch.Tensor:
 
 
 def verify(built: builder.Built, code: Path) -> None:
-    """Compare the code with the module that it was compiled from, on the same random data.
+    """Run compiled code and its source module on the same random data, and compare the results.
 
     Args:
-        built: the module and its arguments.
+        built: the module from which the code was compiled, and its arguments.
         code: path of the shared object.
 
     Raises:
@@ -94,17 +94,17 @@ def verify(built: builder.Built, code: Path) -> None:
 
 
 def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: bool = False) -> Artifact:
-    """Compile a description.
+    """Compile the description of a recorded graph, and write the code to a folder.
 
     Args:
-        description: result of a graph's `describe()`.
+        description: result of `Graph.describe()`.
         folder: folder for the artifact; it is created.
-        check: run `verify` on the result.
+        check: run `verify` on the compiled code.
 
     Raises:
         NotFusable: the description cannot be compiled.
         AssertionError: `verify` failed.
-        Exception: an error of Inductor.
+        Exception: Inductor failed.
     """
     digest = digest_of(dumps(description))
     with torch.no_grad():
@@ -116,7 +116,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
         work = Path(tempfile.mkdtemp(prefix=".work-", dir=target))
         try:
             _compile(built, work / CODE)
-            # Older releases name the file after the code, newer releases after the wrapper source.
+            # Older releases of torch name this file code.json, newer releases *.wrapper.json.
             for listed in (work / EXTERNAL_OPERATORS, *work.glob("*.wrapper.json")):
                 if listed.exists():
                     os.replace(listed, target / EXTERNAL_OPERATORS)
@@ -133,8 +133,8 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
 def _compile(built: builder.Built, path: Path) -> None:
     import torch._inductor
 
-    # If the thread count is the number of processors, Inductor does not fix it in the code. The code then
-    # uses the thread count of the thread that calls it.
+    # Inductor writes torch's thread count into the code, unless the count is the number of processors. Code
+    # without a written count uses the thread count of the calling thread, which is intended.
     threads = torch.get_num_threads()
     torch.set_num_threads(os.cpu_count() or 1)
     try:

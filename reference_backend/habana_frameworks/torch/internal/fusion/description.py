@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-# Part of the digest. Increase it if the code compiled from the same description changes.
+# Part of the digest. Increase the version if a change compiles different code from the same description.
 VERSION = 3
 ROLES = ("input", "output", "temporary", "constant")
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
 
 class NotFusable(Exception):
-    """Fused code cannot compute a part of the graph, which stays interpreted. The message names the part."""
+    """Error for a graph that cannot be compiled to fused code and stays interpreted. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Layout:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the offset of the first byte and of the byte after the last one."""
+        """Return the tensor's byte range in its buffer: first byte, and end (not included)."""
         if self.numel == 0:
             return (0, 0)
         last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
         return (self.offset * self.dtype.itemsize, (self.offset + last + 1) * self.dtype.itemsize)
 
     def overlaps(self, layout: Layout) -> bool:
-        """Return whether the spans intersect. Spans can intersect although no element is shared."""
+        """Return whether the spans of two layouts intersect. The layouts may still share no element."""
         (first, end), (other_first, other_end) = self.span, layout.span
         return first < other_end and other_first < end
 
@@ -64,7 +64,7 @@ class TensorRef:
 
 @dataclass(frozen=True)
 class HostScalar:
-    """A 0-dim CPU tensor among the arguments. Its value is part of the graph."""
+    """A 0-dim CPU tensor among the arguments of a call. The graph contains the value, not the tensor."""
 
     value: bool | int | float | complex
     dtype: torch.dtype
@@ -117,11 +117,11 @@ def _parse_value(value: Any) -> Any:
 
 
 def parse_description(description: dict[str, Any]) -> Description:
-    """Convert the result of `describe()` to dataclasses.
+    """Convert the result of `Graph.describe()` to dataclasses.
 
     Raises:
-        NotFusable: the description has a generator, a conjugate or negative bit, an unknown role or unknown
-            dtype.
+        NotFusable: the description has a generator, a conjugate or negative bit, an unknown role or an
+            unknown dtype.
     """
     buffers = tuple((buffer["bytes"], buffer["role"]) for buffer in description["buffers"])
     for _, role in buffers:
@@ -198,7 +198,7 @@ def loads(text: str) -> dict[str, Any]:
 
 @functools.cache
 def _torch_and_processor_text() -> str:
-    """Return text that identifies this torch and the processor, on which compiled code also depends."""
+    """Return text that identifies the torch build and the processor for which code is compiled."""
     flags = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -209,5 +209,5 @@ def _torch_and_processor_text() -> str:
 
 
 def digest_of(text: str) -> str:
-    """Return the digest (32 hex digits) of a description (text of `dumps`), this torch and this processor."""
+    """Return a digest (32 hex digits) of a description's JSON text, the torch build and the processor."""
     return hashlib.sha256(f"{_torch_and_processor_text()}\n{text}".encode()).hexdigest()[:32]

@@ -1,10 +1,10 @@
-"""Build the FX graph of a description. Only its start reads memory and only its end writes memory.
+"""Build an FX graph from the description of a recorded graph.
 
-All other nodes are functional operators on tensors. Every buffer is a list of *pieces*. A piece is a layout
-(which elements) and the FX value that these elements currently have. A read finds the piece that contains
-its elements, and derives its value from the value of the piece, by views if possible. A write replaces or
-updates a piece. At the end the values are written to memory with `copy_`, which Inductor turns into stores of
-the kernels that compute them.
+The FX graph reads memory only at its start and writes memory only at its end. All other nodes are functional
+operators on tensors. Every buffer is a list of *pieces*. A piece is a layout (which elements) and the FX
+value that these elements currently have. A read finds the piece that contains the elements, and derives the
+result from the value of the piece, by views if possible. A write replaces or updates a piece. At the end,
+`copy_` writes the values to memory. Inductor merges each `copy_` into the kernel that computes the value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .inputs import plan_inputs, without_expanded_dims
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
-# torch converts Python numbers to 0-dim tensors of these dtypes, so such a tensor may be passed as a number.
+# torch converts Python numbers to 0-dim tensors of these dtypes. So a scalar of these dtypes may be passed as
+# a number.
 _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
 
 
@@ -63,7 +64,7 @@ class Piece:
 
 
 class Builder:
-    """Converts calls to FX nodes, in order."""
+    """Converter of recorded calls to FX nodes, in execution order."""
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -73,7 +74,7 @@ class Builder:
         self.placeholders: list[tuple[torch.fx.Node, int, Layout]] = []
 
     def placeholder(self, buffer: int, layout: Layout) -> torch.fx.Node:
-        """Add a tensor argument after the existing arguments."""
+        """Add a placeholder for a tensor argument, after the existing placeholders."""
         last = self.placeholders[-1][0] if self.placeholders else None
         insertion = (
             self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
@@ -105,7 +106,7 @@ class Builder:
         return node
 
     def full(self, sizes: tuple[int, ...], value: Any, dtype: torch.dtype) -> torch.fx.Node:
-        """Add a tensor whose elements all have one value."""
+        """Add a node for a tensor whose elements all have the same value."""
         return self.add(aten.full.default, list(sizes), value, dtype=dtype, device=CPU, pin_memory=False)
 
     def convert_to_layout(self, value: torch.fx.Node, layout: Layout) -> torch.fx.Node:
@@ -117,10 +118,10 @@ class Builder:
         return value
 
     def read(self, ref: TensorRef) -> torch.fx.Node:
-        """Return the current value of a tensor.
+        """Return the node that is the current value of a tensor.
 
         Raises:
-            NotFusable: the tensor's memory was written with a different dtype.
+            NotFusable: the layout of the tensor does not fit earlier accesses to the buffer.
         """
         layout = ref.layout
         if layout.numel == 0:
@@ -150,7 +151,7 @@ class Builder:
         """Write a value to the memory of a tensor.
 
         Raises:
-            NotFusable: the memory is used with a different dtype, or elements share memory.
+            NotFusable: the layout does not fit earlier accesses to the buffer, or elements share memory.
         """
         layout = ref.layout
         if layout.numel == 0:
@@ -176,7 +177,7 @@ class Builder:
 
     @staticmethod
     def _covers(layout: Layout, piece: Piece) -> bool:
-        """Return whether a write of `layout` overwrites the whole piece."""
+        """Return whether a write of `layout` replaces the piece. A piece of an input is never replaced."""
         if piece.placeholder is not None:
             return False
         (first, end), (old_first, old_end) = layout.span, piece.layout.span
@@ -202,7 +203,7 @@ class Builder:
         self.pieces[buffer] = [Piece(line, value)]
 
     def call(self, call: Call) -> None:
-        """Add the nodes of one call.
+        """Add the nodes of one recorded call.
 
         Raises:
             NotFusable: fused code cannot compute the call.
@@ -229,7 +230,10 @@ class Builder:
                 self._write_results(ref, self._result(functional, node, index))
 
     def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
-        """Add the operator. Pass host scalars as numbers or tensors, whichever gives the recorded dtypes."""
+        """Add a node for the functional operator of a recorded call.
+
+        Host scalars are passed as Python numbers, or as tensors if only tensors give the recorded dtypes.
+        """
         scalars = [value for value in values.values() if isinstance(value, HostScalar)]
         forms = (True, False) if scalars and torch.Tag.pointwise in functional.op.tags else (False,)
         self._check_scalars(call, scalars)
@@ -270,7 +274,7 @@ class Builder:
         args[1] = self.add(aten.mul.Tensor, args[1], alpha)
 
     def _check_scalars(self, call: Call, scalars: list[HostScalar]) -> None:
-        """Reject a comparison of integers with a float scalar: the dtype of the comparison is not recorded.
+        """Reject a comparison of integers with a float scalar, because its computation dtype is not recorded.
 
         Raises:
             NotFusable: the call compares integers with a float scalar.
@@ -309,7 +313,10 @@ class Builder:
     def _arguments(
         self, functional: operators.Functional, values: dict[int, Any], as_numbers: bool
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return positional and keyword arguments. Without ``as_numbers``, host scalars are tensors."""
+        """Return the operator's positional and keyword arguments.
+
+        Host scalars become numbers if ``as_numbers`` is True and their dtype permits it, otherwise tensors.
+        """
 
         def convert(value: Any) -> Any:
             if isinstance(value, HostScalar):
@@ -336,7 +343,7 @@ class Builder:
         return self.item(node, index)
 
     def item(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
-        """Add a node that selects one of several results."""
+        """Add a node that selects one result of an operator with several results."""
         chosen = self.graph.call_function(operator.getitem, (node, index))
         chosen.meta["val"] = node.meta["val"][index]
         return chosen
@@ -351,7 +358,7 @@ class Builder:
                 )
 
     def _mismatch(self, call: Call, functional: operators.Functional, node: torch.fx.Node) -> str:
-        """Describe the difference between the new and the recorded results; empty if they agree."""
+        """Return how dtype or sizes of the node's results differ from the record; empty if they agree."""
         value = node.meta["val"]
         several = len(functional.op._schema.returns) != 1
         written = {ref for position in call.writes for ref in tensor_refs(call.args[position])}
@@ -412,7 +419,7 @@ class Builder:
 
 
 def build_module(description: dict[str, Any]) -> Built:
-    """Build the module of a description.
+    """Build the graph module that computes a described graph.
 
     Raises:
         NotFusable: fused code cannot compute the graph; the message is the reason.

@@ -1,8 +1,8 @@
 """Keep Inductor from reading an input after the graph has overwritten it.
 
-A graph whose operators are functional writes to its inputs at its end. A value that it stores or returns may
-still be the memory of an input: ``before = x.clone(); x.add_(1); y.copy_(before)``. Inductor removes the
-clone although the input changes first (docs/torch-bugs.md#exchanged-inputs).
+A functional graph writes to its inputs only at its end. Example: ``before = x.clone(); x.add_(1);
+y.copy_(before)``. Inductor removes the clone, so that ``y`` is copied from the memory of ``x``, although the
+graph overwrites ``x`` before the copy (docs/torch-bugs.md#exchanged-inputs).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch.fx import Node
 
 aten = torch.ops.aten
 
-# For dtypes without a negation: a dtype to which they convert and back without loss (uint64 wraps in int64).
-# For 8-bit floats it is float32.
+# For each dtype without a negation: a dtype to which values convert, and back, without loss (uint64 wraps
+# in int64). `_computed` handles 8-bit floats, which convert to float32.
 _WITH_NEGATION = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 _CONVERSION = torch.ops.prims.convert_element_type.default
 _COPIES = (aten.clone.default, aten._to_copy.default, aten.alias.default, _CONVERSION)
@@ -26,7 +26,7 @@ Add = Callable[..., Node]
 
 
 def independent_of_order(stores: Sequence[tuple[Node, Node]], add: Add) -> list[tuple[Node, Node]]:
-    """Return stores (target, value) whose values do not share memory with an input that a store overwrites.
+    """Return the stores (target, value), with a computed copy for each value in overwritten input memory.
 
     Args:
         stores: the stores at the end of a functional graph; each target is an input or a view of an input.
@@ -36,25 +36,28 @@ def independent_of_order(stores: Sequence[tuple[Node, Node]], add: Add) -> list[
     independent = []
     for target, value in stores:
         origin, is_elementwise = _origin(value)
-        # A value is safe if its memory is not overwritten, or if an input is written to itself elementwise.
+        # A store is safe if its value does not share memory with an overwritten input, or if it writes an
+        # elementwise function of an input to the same input.
         is_safe = origin not in overwritten or value is target or (origin is target and is_elementwise)
         independent.append((target, value if is_safe else _computed(value, add)))
     return independent
 
 
 def independent_value(value: Node, overwritten: Collection[Node], add: Add) -> Node:
-    """Return a node with the same value that shares no memory with the overwritten inputs."""
+    """Return the value, or a computed copy if the value shares memory with an overwritten input."""
     return _computed(value, add) if _origin(value)[0] in overwritten else value
 
 
 def overwritten_inputs(targets: Any) -> set[Node]:
-    """Return the inputs that stores to these targets overwrite."""
+    """Return the inputs whose memory is overwritten by stores to the targets (inputs and their views)."""
     return {_origin(target)[0] for target in targets}
 
 
 def _computed(value: Node, add: Add) -> Node:
-    """Return an equal node that Inductor must compute: the value, negated twice. Inductor computes it before
-    it overwrites an operand, because its last operator is pointwise. A 16-bit signalling NaN becomes quiet.
+    """Return a copy of the value that Inductor cannot remove: the value, negated twice.
+
+    Inductor computes a pointwise operator such as negation before it overwrites the operand. A 16-bit
+    signalling NaN becomes quiet.
     """
     dtype = value.meta["val"].dtype
     is_small_float = dtype.is_floating_point and dtype.itemsize == 1
@@ -66,16 +69,16 @@ def _computed(value: Node, add: Add) -> Node:
 
 
 def _origin(value: Node) -> tuple[Node, bool]:
-    """Follow a value back through operators with one tensor operand (of ``copy``, the second). Return the
-    node before them, and whether all of them are elementwise.
+    """Follow a value back through operators with one tensor operand, and return the node before them.
 
-    Inductor may reduce each of them to its operand: a view, a copy, an addition of 0, a rotation by 0
-    degrees.
+    Also return whether all these operators are elementwise. Inductor may replace each of these operators by
+    the operand, for example a view, a copy, an addition of 0 or a rotation by 0 degrees. The operand of
+    ``copy`` is its second argument.
     """
     is_elementwise = True
     while value.op == "call_function" and value.target is not aten.full.default:
         operands = [node for node in value.all_input_nodes if _is_operand(node)]
-        if value.target is aten.copy.default:  # its result is its second operand
+        if value.target is aten.copy.default:  # the result of copy has the value of the second operand
             operands = operands[-1:]
         if len(operands) != 1:
             break

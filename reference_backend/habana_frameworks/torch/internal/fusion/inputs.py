@@ -34,7 +34,7 @@ def _group_overlapping(layouts: Iterable[Layout]) -> list[list[Layout]]:
 def _base_of_written_layouts(cluster: list[Layout]) -> Layout:
     """Return one layout that contains all layouts of a cluster as views.
 
-    Written memory needs one tensor: two tensors over the same memory would race.
+    Written memory is passed as one tensor, because the order of accesses through two tensors is not defined.
     """
     dtype = cluster[0].dtype
     if any(layout.dtype != dtype for layout in cluster):
@@ -62,7 +62,7 @@ def _bases_of_read_layouts(layouts: list[Layout]) -> list[Layout]:
 
 
 def plan_inputs(description: Description) -> dict[int, list[Layout]]:
-    """Plan the layouts of the tensor arguments for each input and constant buffer.
+    """Return, for each input and constant buffer, the layouts of the tensors that are passed for it.
 
     The tensors of a buffer do not overlap in memory that is written.
 
@@ -85,7 +85,7 @@ def plan_inputs(description: Description) -> dict[int, list[Layout]]:
                     written.setdefault(ref.buffer, set()).add(layout)
     planned: dict[int, list[Layout]] = {}
     for buffer, counts in uses.items():
-        # Largest layouts first, then the most used. The first layout is the natural layout of the buffer.
+        # Largest layouts first, then the most used, because the others are often views of the first layouts.
         order = sorted(counts, key=lambda layout: (-layout.numel, -counts[layout], layout.span, layout.sizes))
         if not written.get(buffer):
             planned[buffer] = _bases_of_read_layouts(order)

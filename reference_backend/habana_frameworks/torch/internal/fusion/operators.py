@@ -1,4 +1,4 @@
-"""Find the functional operator that computes the same as a recorded call."""
+"""Find the functional operator that computes the same results as a recorded call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 from .description import Call, NotFusable
 
 aten = torch.ops.aten
-# Numeric values of enumerations in recorded argument stacks, as c10 defines them.
+# Recorded arguments contain enumerations as numbers of c10. These tables map the numbers to torch's objects.
 _LAYOUTS = {0: torch.strided}
 _MEMORY_FORMATS = dict(
     enumerate((torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d))
@@ -39,14 +39,14 @@ _RESHAPES = {
 
 @dataclass
 class Functional:
-    """An operator without side effects.
+    """The functional operator that replaces a recorded call.
 
     Attributes:
         op: the operator.
         arguments: positions of the call's arguments that the operator takes, in the order of its schema.
         mutated: for each written argument (in order), index of the result that is the argument's new value.
         results: indices of the operator's results that are the results of the call.
-        clones: the written arguments must be cloned, and the operator writes the clones.
+        clones: the operator itself writes to arguments, so it must get clones of the written arguments.
     """
 
     op: torch._ops.OpOverload
@@ -108,7 +108,7 @@ def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
 
 
 def functional_form(call: Call) -> Functional:
-    """Return the functional form of a call.
+    """Return the functional operator that replaces a call.
 
     Raises:
         NotFusable: the operator is unknown or random, or its functional form is unknown.

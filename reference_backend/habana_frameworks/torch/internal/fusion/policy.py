@@ -28,7 +28,8 @@ _NEVER = 1 << 62
 def hot_after() -> int:
     """Return the number of runs after which a graph is compiled, or 0 for never.
 
-    The result is 0 if hardware limits are active, because the limits apply to the result of each operator.
+    The result is 0 if hardware limits are active, because the limits apply to the result of each operator,
+    and fused code combines operators.
     """
     if hardware_limits.profile_name():
         return 0
@@ -47,7 +48,7 @@ def install_fused_code(graph: Any, artifact: Any) -> None:
 
     Args:
         graph: a captured graph or a recipe of the core.
-        artifact: the `Artifact`. If the core cannot load it, its folder is removed, with a warning.
+        artifact: the `Artifact`. If the core cannot load the code, the folder is removed, with a warning.
     """
     arguments = [
         (
@@ -73,7 +74,7 @@ def install_fused_code(graph: Any, artifact: Any) -> None:
 
 
 class RunCounter:
-    """Counts the runs of one graph and requests its compilation after enough runs.
+    """Counter of the runs of one graph. It requests the compilation of the graph after enough runs.
 
     Args:
         graph: a captured graph of the core.
@@ -85,7 +86,7 @@ class RunCounter:
         self._requested = False
 
     def run(self) -> None:
-        """Count one run of the graph. Request code, or check whether it is ready, after enough runs."""
+        """Count one run. After enough runs, request compiled code, or check whether the code is ready."""
         self._left -= 1
         if self._left <= 0:
             self._poll_or_request_code()
@@ -112,7 +113,7 @@ _steps = 0
 
 
 def fuse_hot_recipes(core: Any) -> None:
-    """Request compilation of the hot recipes of lazy mode. Called at the end of each step.
+    """Request compilation of the recipes of lazy mode that ran often. Called at the end of each step.
 
     Args:
         core: the compiled core.

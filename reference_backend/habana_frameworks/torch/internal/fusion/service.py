@@ -1,4 +1,4 @@
-"""Compile descriptions in subprocesses while the program runs, and cache the results on disk.
+"""Compile recorded graphs in subprocesses while the program runs, and cache the code on disk.
 
 Environment variables: HPU_REFERENCE_FUSION_PROCESSES is the number of concurrent subprocesses (default 1; 0
 disables fusion). HPU_REFERENCE_FUSION_CACHE is the cache folder (default: below Inductor's cache).
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 NOT_FUSABLE = 3
 LIMIT_SECONDS = 900
-# Maximum number of waiting requests. Without it, a program that always creates new graphs would fill memory.
+# Maximum number of waiting requests, so that a program that always creates new graphs does not fill memory.
 LIMIT_WAITING = 256
 OnReady = Callable[[Artifact], None]
 OnProgram = Callable[[bool], object]
@@ -48,8 +48,8 @@ def default_cache() -> Path:
     configured = cache_config.from_environment().path
     if configured is not None:
         return configured
-    # Repeats Inductor's rule for its own folder, because importing Inductor takes longer than this whole
-    # module.
+    # This repeats Inductor's rule for its cache folder. Inductor is not imported here, because the import is
+    # slow.
     user = re.sub(r"[^\w.-]", "_", getpass.getuser())
     inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_{user}"
     return Path(inductor) / "hpu_reference_fusion"
@@ -119,14 +119,14 @@ class Service:
                     "and none was found. Set CXX, or set HPU_REFERENCE_FUSION_PROCESSES=0 to disable fusion.",
                     stacklevel=3,
                 )
-        # A forked child inherits the list of processes, which are not its own children.
+        # A forked child cannot use the service, because the compile processes are not its children.
         return self._enabled and os.getpid() == self._owner
 
     def request(self, description: dict[str, Any], on_ready: OnReady | None = None) -> str | None:
-        """Request code for a description.
+        """Request the compilation of a graph.
 
         Args:
-            description: result of a graph's `describe()`.
+            description: result of `Graph.describe()`.
             on_ready: receives the artifact during a later `poll`.
 
         Returns:
@@ -160,7 +160,10 @@ class Service:
         return digest
 
     def poll(self) -> list[Artifact]:
-        """Call `on_ready` for each artifact finished since the last call. Return these artifacts at once."""
+        """Call `on_ready` for each artifact finished since the last call, and return these artifacts.
+
+        Do not wait for compilations that still run.
+        """
         if not self._running and not self._finished:
             return []
         if os.getpid() != self._owner:

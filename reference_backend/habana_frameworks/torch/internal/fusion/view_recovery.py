@@ -1,9 +1,9 @@
-"""Find the view operators that lead from one layout of a buffer to another. Read and write through them.
+"""Find the chain of operators that converts one layout of a buffer to another layout, and apply chains.
 
 A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
-("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather computes
-indices. It is used only for windows that overlap or whose last row is incomplete. It replaces `as_strided`,
-which would split the graph.
+("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). All steps except
+"gather" are views. A gather computes indices. It is used only for windows that overlap or whose last row is
+incomplete, in place of `as_strided`, which would split the graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def _sorted_dims(layout: Layout) -> list[int]:
 
 
 def is_regular(layout: Layout) -> bool:
-    """Return whether indices in stride order have strictly ascending addresses (no address is shared)."""
+    """Return whether the stride of each dimension exceeds the span of the inner dimensions.
+
+    Elements of a regular layout do not share memory.
+    """
     reach = 0
     for dim in reversed(_sorted_dims(layout)):
         if layout.strides[dim] <= reach:
@@ -38,9 +41,10 @@ def is_regular(layout: Layout) -> bool:
 
 
 def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int]]) -> list[Step] | None:
-    """Return the steps that split dimension `dim` of `length` elements into dimensions (size, step).
+    """Return the steps that replace dimension `dim` by the dimensions in `target`.
 
-    The steps of `target` must be descending. Return None if the elements are out of range.
+    `target` is a list of (size, step), with descending steps. The first element is at index `start` of `dim`,
+    which has `length` elements. Return None if an element is out of range.
     """
     if not target:
         return [] if length == 1 else [("select", dim, start)]
@@ -61,7 +65,8 @@ def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int
     steps: list[Step] = (
         [] if (first, size * step) == (0, length) else [("slice", dim, first, first + size * step, 1)]
     )
-    # A reshape needs the sizes of all dimensions, which only the caller has. The caller converts "split".
+    # A reshape needs the sizes of all dimensions, which only the caller knows. So the caller converts "split"
+    # to a reshape.
     steps.append(("split", dim, size, step))
     below = _recover_line(step, dim + 1, start - first, target[1:])
     return None if below is None else steps + below
@@ -71,7 +76,8 @@ def recover_view(base: Layout, target: Layout) -> list[Step] | None:
     """Return the chain of steps from layout `base` to layout `target` in the same buffer.
 
     Returns:
-        The steps, or None if `base` does not contain all elements or is not regular.
+        The steps. None if the dtypes differ, a layout is empty, `base` is not regular, or `base` does not
+        contain all elements of `target` in a form that the steps can express.
     """
     if base == target:
         return []
@@ -126,7 +132,7 @@ def _sizes_and_strides(layout: Layout) -> list[tuple[int, int]]:
 
 
 def _resolve_step(step: Step, shape: list[int]) -> Step:
-    """Return the step, with "split" converted to a reshape, and update `shape` to the resulting shape."""
+    """Return the step, or a reshape if the step is "split". Update `shape` to the shape after the step."""
     if step[0] == "split":
         shape[step[1] : step[1] + 1] = [step[2], step[3]]
         return ("reshape", list(shape))
@@ -196,7 +202,7 @@ def _apply_step(add: Adder, value: Any, step: Step) -> Any:
 
 
 def apply_view(add: Adder, value: Any, steps: list[Step]) -> Any:
-    """Apply the chain to a value.
+    """Add the nodes that apply the chain to a value, and return the last node.
 
     Args:
         add: adds an operator to the graph, see `Adder`.
@@ -221,7 +227,7 @@ def write_view(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
         Node of the new base tensor.
 
     Raises:
-        NotFusable: several elements of the view are the same element in memory.
+        NotFusable: elements of the view may share memory.
     """
     if not steps:
         return new

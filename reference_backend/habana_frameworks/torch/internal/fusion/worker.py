@@ -42,8 +42,8 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    # Python adds the script's folder to the path. Remove it, because its modules would shadow modules of the
-    # same names.
+    # Python adds the script's folder to sys.path. Remove the folder, because its modules would shadow other
+    # modules with the same names.
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")

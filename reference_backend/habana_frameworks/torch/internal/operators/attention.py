@@ -1,7 +1,7 @@
 """Scaled dot product attention (Vaswani et al., 2017), and its gradients.
 
-There are two variants. One saves the attention matrix for the backward pass. The other saves row maxima and
-sums, and recomputes the matrix.
+There are two variants. `sdpa_fwd` saves the attention matrix for the backward pass. `sdpa_recomp_fwd` saves
+row maxima and sums, and the backward pass recomputes the matrix.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def sdpa_fwd(
         attention_mask: broadcasts with [..., T, S]; added to the scores, or a bool mask that is True for
             visible keys.
         p: probability of dropout.
-        scale: factor of q k'.
+        scale: factor of the scores, which are the product of q and the transposed k.
         is_causal: query i sees only keys 0 to i.
-        softmax_mode: "None", "fast" or "fp32"; "fast" is less exact on hardware and exact here.
+        softmax_mode: "None", "fast" or "fp32". "fast" is less exact on hardware, but not on this device.
         valid_seq_len: number of valid keys of each batch element.
         seq_padding_type: the side of the padding keys, "left" or "right".
 
@@ -67,7 +67,7 @@ def sdpa_fwd(
     return out, matrix.to(q.dtype), torch.empty(0, dtype=torch.bool, device=q.device)
 
 
-#: Names of the hardware variants.
+#: Operator names of two hardware variants. `sdpa_fwd` computes both.
 sdpa_fwd_dropout = sdpa_fwd_non_dropout = sdpa_fwd
 
 
@@ -84,7 +84,7 @@ def sdpa_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`sdpa_fwd` with a given dropout seed."""
+    """Do the same as `sdpa_fwd`, with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
@@ -154,7 +154,7 @@ def sdpa_recomp_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None,
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`sdpa_recomp_fwd` with a given dropout seed."""
+    """Do the same as `sdpa_recomp_fwd`, with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix, most, reciprocal = _softmax(masked_scores(q, k, scale, masks, softmax_mode))
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
@@ -195,7 +195,7 @@ def sdpa_recomp_bwd(
 def masked_scores(
     q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str
 ) -> torch.Tensor:
-    """Return scale * q k', with the smallest finite number at the keys that a query does not see."""
+    """Return scale * (q times transposed k), with the smallest finite number at keys hidden from a query."""
     if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:
         raise RuntimeError(
             f"attention supports the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right, "
@@ -207,7 +207,7 @@ def masked_scores(
         if masks.attention_mask.dtype == torch.bool:
             values = values.masked_fill(~masks.attention_mask, closed)
         else:
-            # A mask of minus infinity over a whole row must not make the row NaN.
+            # If the mask is minus infinity in a whole row, the softmax of the row must not be NaN.
             values = (values + to_compute_dtype(masks.attention_mask)).clamp(min=closed)
     columns = torch.arange(k.size(-2), device=q.device)
     if masks.is_causal:
@@ -221,7 +221,7 @@ def masked_scores(
 
 
 def apply_dropout(matrix: torch.Tensor, dropout_mask: torch.Tensor | None, p: float) -> torch.Tensor:
-    """Return the matrix after dropout."""
+    """Return the matrix after dropout with probability ``p``, or the matrix itself if the mask is None."""
     if dropout_mask is None:
         return matrix
     return matrix * dropout_mask * (1 / (1 - p) if p < 1 else 0.0)
@@ -237,7 +237,7 @@ def attention_gradients(
     p: float,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients with respect to q, k and v of attention with a given matrix."""
+    """Return the gradients of attention with respect to q, k and v, computed from the attention matrix."""
     gradient = to_compute_dtype(grad)
     of_v = torch.matmul(apply_dropout(matrix, dropout_mask, p).transpose(-2, -1), gradient)
     of_matrix = apply_dropout(torch.matmul(gradient, to_compute_dtype(v).transpose(-2, -1)), dropout_mask, p)

@@ -23,8 +23,9 @@ def cast_to_fp8_v2(
     dtype: torch.dtype | None = None,
     scale_shape: Sequence[int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Multiply by a scale, in the dtype of the input, and round to an fp8 dtype. Products beyond the largest
-    number of the dtype become this number.
+    """Multiply by a scale, in the dtype of the input, and round to an fp8 dtype.
+
+    Products outside the range of the fp8 dtype are clamped to the range.
 
     Returns:
         the values, and the largest magnitude of ``input`` as a float32 number. If ``is_amax`` is False, an
@@ -156,7 +157,8 @@ def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dt
     """Round to 4-bit floats and back: e2m1 values, and a power of two as the scale of 32 values (OCP MX).
 
     Raises:
-        RuntimeError: the format is not "mxfp4" (or "fp4"), or the size of the axis is not a multiple of 32.
+        RuntimeError: the format is not "mxfp4", "fp4" or "fp4_e2m1", or the size of the axis is not a
+            multiple of 32.
     """
     if dtype.lower() not in ("mxfp4", "fp4", "fp4_e2m1"):
         raise RuntimeError(f"fake_quant_fp4 supports the format 'mxfp4', but dtype is {dtype!r}")
@@ -177,7 +179,7 @@ _CHOICES = "torch.float8_e4m3fn or torch.float8_e5m2"
 
 
 def _scalar_type_name(dtype: torch.dtype) -> str:
-    """Return the name of a dtype in torch's C++ code, which the bridge's message has."""
+    """Return torch's C++ name of a dtype, as in the messages of the Intel Gaudi bridge."""
     return str(dtype).removeprefix("torch.").capitalize()
 
 
@@ -215,7 +217,7 @@ def _unpack_nibbles(packed: torch.Tensor, signed: bool) -> torch.Tensor:
 
 
 def _repeat_group_rows(group: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return one row for each row of values, by repeating the rows of ``group``."""
+    """Repeat the rows of ``group`` so that each row of ``values`` has a row. Rows that broadcast are kept."""
     if group.dim() == values.dim() > 1 and group.size(-2) not in (1, values.size(-2)):
         rows, groups = values.size(-2), group.size(-2)
         if groups == 0 or rows % groups:

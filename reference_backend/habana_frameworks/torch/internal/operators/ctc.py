@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-#: Values of ``reduction``: single losses, mean of loss / target length, sum.
+#: Values of ``reduction``: one loss per target, mean of loss / target length, sum of losses.
 NONE, MEAN, SUM = 0, 1, 2
 
 
@@ -19,7 +19,7 @@ def ctc_loss_custom(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the loss and the logarithms of the forward variables.
 
-    This is an opaque operator; its derivative is in `hpex.kernels.CTCLoss`.
+    The operator has no derivative. `hpex.kernels.CTCLoss` is differentiable.
 
     Args:
         log_probs: [time, batch, classes].
@@ -27,8 +27,8 @@ def ctc_loss_custom(
         input_lengths: integers [batch].
         target_lengths: integers [batch].
         blank: class of the blank.
-        reduction: 0 for single losses, 1 for the mean of loss / target length, 2 for the sum.
-        zero_infinity: replace infinite losses of targets that do not fit by 0.
+        reduction: 0 for one loss per target, 1 for the mean of loss / target length, 2 for the sum.
+        zero_infinity: replace infinite losses (of targets too long for the input) by 0.
     """
     losses, alpha = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     if zero_infinity:
@@ -43,7 +43,7 @@ def ctc_loss_custom_meta(
     log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: torch.Tensor,
     target_lengths: torch.Tensor, blank: int, reduction: int, zero_infinity: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return the shapes of `ctc_loss_custom`."""
+    """Return empty tensors with the shapes of the results of `ctc_loss_custom`."""
     time, batch = log_probs.shape[:2]
     loss = log_probs.new_empty((batch,) if reduction == NONE else ())
     return loss, log_probs.new_empty((batch, time, _state_count(targets)))
@@ -63,8 +63,8 @@ def ctc_loss_custom_backward(
 ) -> torch.Tensor:
     """Return the gradient of `ctc_loss_custom` with respect to ``log_probs``, for a gradient of the loss.
 
-    The loss of each target and the forward variables are recomputed: ``neg_log_likelihood`` may be a mean or
-    a sum, and ``log_alpha`` is padded.
+    The loss of each target and the forward variables are recomputed. ``neg_log_likelihood`` and
+    ``log_alpha`` are not used, because the first may be a mean or a sum, and the second is padded.
     """
     losses, log_alpha = torch._ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
@@ -81,10 +81,10 @@ def ctc_loss_custom_backward(
 def ctc_loss_custom_backward_meta(
     grad: torch.Tensor, log_probs: torch.Tensor, *unused: object
 ) -> torch.Tensor:
-    """Return the shape of `ctc_loss_custom_backward`."""
+    """Return an empty tensor with the shape of the result of `ctc_loss_custom_backward`."""
     return torch.empty_like(log_probs)
 
 
 def _state_count(targets: torch.Tensor) -> int:
-    """Return the number of blanks and labels of the longest possible target."""
+    """Return the number of labels and blanks around labels in a target of maximum length."""
     return 2 * (targets.size(-1) if targets.dim() else 0) + 1

@@ -27,29 +27,29 @@ def plain_index(self: torch.Tensor, indices: Sequence[torch.Tensor]) -> torch.Te
 def index_put_normal_and_neg_indices(
     self: torch.Tensor, indices: Sequence[torch.Tensor], value: torch.Tensor, accumulate: bool = False
 ) -> torch.Tensor:
-    """`torch.Tensor.index_put`; negative indices count from the end."""
+    """Call `torch.Tensor.index_put`. Negative indices count from the end."""
     return self.index_put(tuple(indices), value, accumulate)
 
 
 def exp_fast_math(self: torch.Tensor) -> torch.Tensor:
-    """Exponential function; an approximation on hardware, exact here."""
+    """Return the exponential function, which hardware approximates and this device computes exactly."""
     return torch.exp(self)
 
 
 def sqrt_fast_math(self: torch.Tensor) -> torch.Tensor:
-    """Square root; an approximation on hardware, exact here."""
+    """Return the square root, which hardware approximates and this device computes exactly."""
     return torch.sqrt(self)
 
 
 def rsqrt_fast_math(self: torch.Tensor) -> torch.Tensor:
-    """1 / square root; an approximation on hardware, exact here."""
+    """Return 1 / square root, which hardware approximates and this device computes exactly."""
     return torch.rsqrt(self)
 
 
 def habana_cast_sr_mode(
     input: torch.Tensor, type: int, stochastic_rounding: bool, seed: int = 0
 ) -> torch.Tensor:
-    """Convert to a dtype, given by its number in torch. Stochastic rounding uses random numbers of ``seed``.
+    """Convert to the dtype with number ``type`` in torch. ``seed`` determines stochastic rounding.
 
     Raises:
         RuntimeError: stochastic rounding to a dtype that is not bfloat16, float16 or fp8.
@@ -67,5 +67,5 @@ def habana_cast_sr_mode(
 
 
 def cast(self: torch.Tensor, type: int) -> torch.Tensor:
-    """Convert to a dtype, given by its number in torch; to fp8 like `casts.cast_to_fp8_v2`."""
+    """Convert to the dtype with number ``type`` in torch. fp8 is rounded as in `casts.cast_to_fp8_v2`."""
     return habana_cast_sr_mode(self, type, False)

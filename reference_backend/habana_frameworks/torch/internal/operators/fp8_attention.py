@@ -1,4 +1,4 @@
-"""Attention of fp8 values: scales convert q, k and v from fp8, and the matrix and the result to fp8."""
+"""Attention of fp8 values. Scales convert q, k and v from fp8, and the matrix and the result to fp8."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fp8_sdpa_fwd(
         v: as in `attention.sdpa_fwd`.
         attention_mask: as in `attention.sdpa_fwd`.
         p: probability of dropout.
-        scale: factor of q k'.
+        scale: factor of the scores, which are the product of q and the transposed k.
         is_causal: query i sees only keys 0 to i.
         softmax_mode: as in `attention.sdpa_fwd`.
         d_scale_q: factor of q.
@@ -60,7 +60,7 @@ def fp8_sdpa_fwd(
         q_scale_o: factor before the result is rounded to float8_e4m3fn; None means bfloat16, or the dtype of
             q.
         d_scale_s: factor after the matrix was rounded.
-        is_amax_s: return the largest element of the matrix; otherwise an empty tensor.
+        is_amax_s: True to return the largest element of the matrix, False for an empty tensor instead.
         valid_seq_len: number of valid keys of each batch element.
         seq_padding_type: the side of the padding keys, "left" or "right".
     """
@@ -94,7 +94,7 @@ def fp8_sdpa_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`fp8_sdpa_fwd` with a given dropout seed."""
+    """Do the same as `fp8_sdpa_fwd`, with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     attended = _attend(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
@@ -129,11 +129,12 @@ def fp8_sdpa_bwd(
     is_amax_ds: bool,
     fwd_out: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients of `fp8_sdpa_fwd` with respect to q, k and v, and the largest magnitude.
+    """Return the gradients of `fp8_sdpa_fwd` with respect to q, k and v, and the scores' largest gradient.
 
-    Gradients are bfloat16 for fp8 inputs. The largest magnitude belongs to the gradient of the scores, which
-    ``q_scale_ds`` rounds to float8_e5m2 and ``d_scale_ds`` converts back. ``d_scale_do`` is the factor of
-    ``grad``, and ``d_scale_s`` the factor of an fp8 matrix.
+    The largest gradient is a magnitude, or an empty tensor if ``is_amax_ds`` is False. The gradients of fp8
+    inputs are bfloat16. The gradient of the scores is multiplied by ``q_scale_ds``, rounded to float8_e5m2
+    and multiplied by ``d_scale_ds``. ``d_scale_do`` is the factor of ``grad``. ``d_scale_s`` is the factor
+    of the matrix ``P`` if the matrix is fp8.
     """
     values = [
         quantization_scales.multiply_by_scale(tensor.float(), factor)
@@ -178,8 +179,8 @@ def fp8_sdpa_recomp_fwd(
 ) -> _Six:
     """Return attention, row maxima, 1 / row sums, the dropout seed, and two largest magnitudes.
 
-    The magnitudes belong to the matrix and to the result; each is empty if not requested. Arguments are as
-    for `fp8_sdpa_fwd`.
+    The two magnitudes are the largest in the matrix and in the result. A magnitude that is not requested is
+    an empty tensor. Arguments are as for `fp8_sdpa_fwd`.
     """
     seed = (
         seeded_random.draw_seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
@@ -216,7 +217,7 @@ def fp8_sdpa_recomp_fwd_dropout_seed(
     valid_seq_len: torch.Tensor | None = None,
     seq_padding_type: str = "left",
 ) -> _Six:
-    """`fp8_sdpa_recomp_fwd` with a given dropout seed."""
+    """Do the same as `fp8_sdpa_recomp_fwd`, with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     attended = _attend(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
@@ -270,7 +271,10 @@ def _attend(
 def _round_to_fp8_and_back(
     values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = low_precision_rounding.E4M3
 ) -> torch.Tensor:
-    """Multiply by ``factor``, round to fp8 and multiply by ``back``, as float32. None does not round."""
+    """Multiply by ``factor``, round to fp8 and multiply by ``back``. Return float32.
+
+    If ``factor`` is None, return the values unchanged.
+    """
     if factor is None:
         return values
     return quantization_scales.multiply_by_scale(

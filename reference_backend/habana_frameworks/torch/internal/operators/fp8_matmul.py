@@ -58,7 +58,7 @@ def fp8_gemm(
     accumulate: bool,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """`fp8_gemm_v2` into an existing tensor."""
+    """Do the same as `fp8_gemm_v2`, and write the result to ``out``."""
     product = fp8_gemm_v2(A, trans_A, B, trans_B, D, out_dtype, A_scale_inv, B_scale_inv, bias, accumulate)
     return out.copy_(product)
 
@@ -75,9 +75,9 @@ def conv2d_fp8(
     scale_input: Scale = None,
     scale_weight: Scale = None,
 ) -> torch.Tensor:
-    """Return convolution * input scale * weight scale (one, or one per channel) + bias.
+    """Return convolution * input scale * weight scale + bias.
 
-    The default of ``out_dtype`` is bfloat16.
+    A scale is one number, or one number for each output channel. The default of ``out_dtype`` is bfloat16.
     """
     values = functional.conv2d(input.float(), weight.float(), None, stride, padding, dilation, groups)
     values = quantization_scales.multiply_by_scale(
@@ -94,8 +94,9 @@ def sum_fp8(
     keepdim: bool = False,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Sum in float32. By default the result has the fp8 dtype of ``self``. It is limited to the
-    largest number of the dtype in torch (448 for e4m3), also on GAUDI2.
+    """Sum in float32. By default the result has the fp8 dtype of ``self``.
+
+    An fp8 result is clamped to the range of the dtype in torch (448 for e4m3), also on GAUDI2.
     """
     total = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
     result = self.dtype if out_dtype is None else out_dtype

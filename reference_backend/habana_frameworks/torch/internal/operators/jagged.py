@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-#: Reactions of `habana_bounds_check_indices` to an index out of range.
+#: Modes of `habana_bounds_check_indices`, which define the reaction to an index out of range.
 FATAL, WARNING, IGNORE = 0, 1, 2
 
 
@@ -63,14 +63,14 @@ def habana_bounds_check_indices(
     bounds_check_mode: int,
     weights: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Set invalid indices to 0 and count them, in place. -1 is valid: it denotes a pruned row.
+    """Set invalid indices to 0 in place. The index -1 is valid: it denotes a pruned row.
 
     Args:
         indices: row indices, sorted by table and bag.
         offsets: first index of each bag of each table, and the end of the last bag.
-        warning: integer[1], increased by the number of invalid indices in mode 1.
+        warning: integer[1], the counter of invalid indices in mode 1.
         rows_per_table: integers [tables].
-        bounds_check_mode: 0 to raise, 1 to count, 2 to do neither.
+        bounds_check_mode: 0 to raise an error, 1 to count invalid indices, 2 to do neither.
         weights: not used.
 
     Raises:
@@ -97,7 +97,7 @@ def habana_bounds_check_indices(
 def habana_expand_into_jagged_permute(
     permute: torch.Tensor, input_offsets: torch.Tensor, output_offsets: torch.Tensor, output_size: int
 ) -> torch.Tensor:
-    """Return, for each element of permuted lists, its position before the permutation: [output_size]."""
+    """Return the position before the permutation for each element of the permuted lists: [output_size]."""
     position = torch.arange(output_size, device=permute.device)
     segment = torch.searchsorted(output_offsets.long().contiguous(), position, right=True) - 1
     segment = segment.clamp(0, permute.numel() - 1)
@@ -108,10 +108,10 @@ def habana_expand_into_jagged_permute(
 def habana_permute_1D_sparse_data(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Permute lists, and return lengths, elements and weights (empty if no weights are passed).
+    """Permute lists. Return lengths, elements and weights of the permuted lists.
 
-    The number of elements depends on the lengths if ``permute`` repeats or omits a list; then the host waits
-    for the device.
+    The weights are empty if no weights are passed. The host waits for the device, because ``permute`` and
+    the lengths determine the number of elements.
     """
     moved, order = _permuted_order(permute, lengths)
     heavy = torch.empty(0, device=indices.device) if weights is None else weights[order]
@@ -121,11 +121,11 @@ def habana_permute_1D_sparse_data(
 def habana_permute_1D_sparse_data_without_weights(
     permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`habana_permute_1D_sparse_data` without weights."""
+    """Do the same as `habana_permute_1D_sparse_data`, without weights."""
     return habana_permute_1D_sparse_data(permute, lengths, indices)[:2]
 
 
-#: With lengths [features, batch], ``permute`` selects rows: the lists of a feature move together.
+#: The 2D operators have ``lengths`` [features, batch]. ``permute`` moves all lists of a feature together.
 habana_permute_2D_sparse_data = habana_permute_1D_sparse_data
 habana_permute_2D_sparse_data_without_weights = habana_permute_1D_sparse_data_without_weights
 

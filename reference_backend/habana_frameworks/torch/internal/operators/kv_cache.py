@@ -9,7 +9,7 @@ BEAMS = 4
 
 
 def in_place_interleave_(self: torch.Tensor) -> torch.Tensor:
-    """Set row i to the previous row i // 4.
+    """Overwrite each row i with the value that row i // 4 had before the call.
 
     Raises:
         RuntimeError: the number of rows is not a multiple of 4.
@@ -30,12 +30,12 @@ def in_place_interleave(self: torch.Tensor) -> torch.Tensor:
 def kv_reorder_(
     self: torch.Tensor, start: torch.Tensor, end: torch.Tensor, beam_idx: torch.Tensor
 ) -> torch.Tensor:
-    """Reorder the beams of a cache between two positions, as a beam search selected them.
+    """Replace each beam of a cache, between two positions, by the beam that a beam search selected for it.
 
     Args:
         self: [batch, 4, ..., positions, features] or [batch * 4, ..., positions, features], written.
-        start: first position, one number or one for each batch element.
-        end: position after the last, as ``start``.
+        start: first position; one number, or one number for each batch element.
+        end: position after the last position, in the form of ``start``.
         beam_idx: uint8[batch]; the two highest bits are the source of beam 0, and so on.
     """
     return self.copy_(kv_reorder(self, start, end, beam_idx))

@@ -12,9 +12,9 @@ from ..settings.hardware_limits import device_model
 E4M3 = torch.float8_e4m3fn
 E5M2 = torch.float8_e5m2
 FP8 = (E4M3, E5M2)
-#: Largest finite e4m3 number of this package's operators. GAUDI2, the default model, has an e4m3 with an
-#: infinity, so its largest finite number is 240, not 448. The value is read once, because Dynamo cannot trace
-#: a call of the core.
+#: Largest finite e4m3 number of this package's operators. On GAUDI2, the default model, e4m3 has an infinity,
+#: so the largest finite number is 240, not 448. The number is read at import, because Dynamo cannot trace a
+#: call of the core.
 _LARGEST_E4M3 = 240.0 if device_model() == "GAUDI2" else float(_C.largest_e4m3())
 #: Number of mantissa bits, and exponent of the smallest normal number, by format.
 _SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}
@@ -37,7 +37,7 @@ _E2M1_LARGEST, _E2M1_EXPONENT = 6.0, 2
 
 
 def to_compute_dtype(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor in the dtype that operators compute in: float32, or float64 for float64."""
+    """Convert a tensor to float32, the dtype in which operators compute. float64 stays float64."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
@@ -49,9 +49,9 @@ def largest_number(dtype: torch.dtype) -> float:
 def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -> torch.Tensor:
     """Round float32 to fp8. Larger magnitudes and infinity become the largest number; NaN stays NaN.
 
-    Rounds to nearest, ties to even, or stochastically with the value as mean. If
-    ``PT_HPU_STOCHASTIC_ROUNDING_MODE`` is 1, stochastic rounding turns magnitudes below half of the smallest
-    number into zero.
+    Values are rounded to nearest, ties to even. If ``stochastic``, they are rounded up or down at random, so
+    that the mean is the value. If ``PT_HPU_STOCHASTIC_ROUNDING_MODE`` is 1, stochastic rounding also
+    converts magnitudes below half of the smallest positive fp8 number to zero.
     """
     if stochastic:
         return round_stochastically(values, dtype, torch.rand_like(values))
@@ -63,7 +63,7 @@ def round_stochastically(values: torch.Tensor, dtype: torch.dtype, drawn: torch.
     """Round float32 up or down by ``drawn``, uniform in [0, 1), so that the mean is the value.
 
     Raises:
-        RuntimeError: the dtype does not have fewer bits than float32.
+        RuntimeError: stochastic rounding to this dtype is not supported.
     """
     if dtype not in _SHAPES:
         names = ", ".join(str(supported).removeprefix("torch.") for supported in _SHAPES)
@@ -76,7 +76,7 @@ def round_stochastically(values: torch.Tensor, dtype: torch.dtype, drawn: torch.
 
 
 def dtype_of_number(number: int) -> torch.dtype:
-    """Return the dtype with a number in torch's list of scalar types.
+    """Return the dtype that has this number in torch's list of scalar types.
 
     Raises:
         RuntimeError: the device does not convert to a dtype with this number.
@@ -97,7 +97,7 @@ def to_e2m1(values: torch.Tensor, stochastic: bool = False) -> torch.Tensor:
 
 
 def shared_unit(amax: torch.Tensor) -> torch.Tensor:
-    """Return the power of two that scales a block's largest magnitude ``amax`` to the range of e2m1.
+    """Return the power of two by which a block with the largest magnitude ``amax`` is divided to fit e2m1.
 
     See the specification of MX formats 1.0, section 6.3.
     """
@@ -110,7 +110,8 @@ def _stochastic(
     unit = _unit(values, bits, smallest)
     steps = values / unit
     low = torch.floor(steps)
-    # The sum of steps and draw would itself be rounded, so compare instead.
+    # Compare the fraction with the random number. floor(steps + drawn) would be inexact, because float32
+    # rounds the sum.
     rounded = (low + (steps - low > drawn)) * unit
     if flushes:
         tiny = 2.0 ** (smallest - bits - 1)
@@ -119,12 +120,12 @@ def _stochastic(
 
 
 def _unit(values: torch.Tensor, bits: int, smallest: int) -> torch.Tensor:
-    """Return the distance between neighbouring numbers of a format, at each value."""
+    """Return the distance between neighbouring numbers of a format with ``bits`` mantissa bits, per value."""
     return _power_of_two((_exponent(values).clamp(min=smallest) - bits).clamp(min=-126))
 
 
 def _exponent(values: torch.Tensor) -> torch.Tensor:
-    """Return the exponent of float32 numbers as int32: 0 for 1.0, and -127 below the normal numbers."""
+    """Return the exponents of float32 numbers as int32: 0 for 1.0, and -127 for subnormal numbers and 0."""
     return ((values.detach().float().contiguous().view(torch.int32) >> 23) & 255) - 127
 
 

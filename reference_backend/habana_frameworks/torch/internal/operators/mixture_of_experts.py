@@ -64,7 +64,7 @@ def mixture_of_experts_fused_weights(
     experts_min: int,
     experts_max: int,
 ) -> torch.Tensor:
-    """`mixture_of_experts` with w1 and w2 of an expert concatenated in one matrix."""
+    """Do the same as `mixture_of_experts`, with w1 and w2 of an expert concatenated in one matrix."""
     return _mixture(
         hidden_states, expert_routing_table, router_weights, _split_fused_weights(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
@@ -84,9 +84,10 @@ def mixture_of_experts_fp8_measurement(
     experts_max: int,
     measurement_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return `mixture_of_experts`, and the largest input of each expert's w3, float32[experts].
+    """Return the result of `mixture_of_experts`, and the maximum input of each expert's w3.
 
-    The input is the one of all tokens, and its largest number has a sign.
+    The maxima are float32[experts]. A maximum covers all tokens, also tokens of other experts, and is not
+    an absolute value.
     """
     return _mixture(
         hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
@@ -106,7 +107,7 @@ def mixture_of_experts_fp8_measurement_fused_weights(
     experts_max: int,
     measurement_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`mixture_of_experts_fp8_measurement` with w1 and w2 of an expert concatenated in one matrix."""
+    """Do the same as `mixture_of_experts_fp8_measurement`, with w1 and w2 concatenated in one matrix."""
     return _mixture(
         hidden_states, expert_routing_table, router_weights, _split_fused_weights(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,

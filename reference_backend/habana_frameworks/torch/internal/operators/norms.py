@@ -47,6 +47,6 @@ def rms_norm_backward(
     return of_data.to(data_in.dtype), of_gamma.to(gamma.dtype)
 
 
-#: The ``fast`` operators are less exact on hardware. On this device they equal the normal ones.
+#: The ``fast`` operators are less exact on hardware. On this device they are the normal operators.
 rms_norm_fast = rms_norm
 rms_norm_fast_backward = rms_norm_backward

@@ -26,14 +26,14 @@ def optimizer_adamw(
     exp_avg_scales: Tensors | None = None,
     exp_avg_sq_scales: Tensors | None = None,
 ) -> None:
-    """Step of AdamW (Loshchilov and Hutter, 2017); ``neg_step_t`` includes bias correction and learning rate.
+    """Run one step of AdamW (Loshchilov and Hutter, 2017).
 
     Args:
         gradient_vec: gradients.
         weight_vec: weights, written: w * weight_decay + neg_step_t * m / (sqrt(v) + epsilon).
         exp_avg_vec: first moments m, written.
         exp_avg_sq_vec: second moments v, written.
-        neg_step_t: negative step size.
+        neg_step_t: negative step size, which includes the bias correction and the learning rate.
         beta1: decay of m.
         beta2: decay of v.
         epsilon: added to the square root of v.
@@ -69,7 +69,7 @@ def optimizer_adamw_lazy(
     exp_avg_scales: Tensors | None = None,
     exp_avg_sq_scales: Tensors | None = None,
 ) -> None:
-    """`optimizer_adamw` with the arguments of lazy mode. If ``weight_decay`` is 1, there is no decay."""
+    """Call `optimizer_adamw` with the arguments of lazy mode. A ``weight_decay`` of 1 means no decay."""
     optimizer_adamw(
         gradient_vec, weight_vec, exp_avg_vec, exp_avg_sq_vec, neg_step_t, beta1, beta2, epsilon,
         weight_decay, weight_decay != 1.0, exp_avg_scales, exp_avg_sq_scales,
@@ -85,7 +85,7 @@ def optimizer_sgd(
     damp: float,
     nesterov: bool,
 ) -> None:
-    """Step of SGD without momentum: the weights w become w - learning_rate * (g + wd * w)."""
+    """Run one step of SGD without momentum: the weights w become w - learning_rate * (g + wd * w)."""
     for gradient, weight in zip(gradients, weights_in, strict=True):
         weight.sub_(learning_rate * (gradient + wd * weight))
 
@@ -101,7 +101,7 @@ def optimizer_sgd_momentum(
     damp: float,
     nesterov: bool,
 ) -> None:
-    """Step of SGD with momentum, like `torch.optim.SGD`.
+    """Run one step of SGD with momentum, like `torch.optim.SGD`.
 
     ``epoch_num`` is the number of previous steps. In step 0 the buffer becomes the gradient, without
     dampening.
@@ -122,7 +122,7 @@ def optimizer_adagrad(
     lrd: float,
     eps: float,
 ) -> None:
-    """Step of Adagrad (Duchi et al., 2011), like `torch.optim.Adagrad`; ``epoch_num`` counts prior steps."""
+    """Run one step of Adagrad like `torch.optim.Adagrad`. ``epoch_num`` is the number of previous steps."""
     rate = learning_rate / (1 + epoch_num * lrd)
     for gradient, weight, variance in zip(gradients, weights_in, variances_in, strict=True):
         d = gradient + wd * weight
@@ -134,7 +134,7 @@ def habanaOptimizerLars(
     params: Tensors, grads: Tensors, lr_t: torch.Tensor, skip_masks: Sequence[int], eeta: float,
     weight_decay: float, eps: float,
 ) -> None:  # fmt: skip
-    """`optimizer_lars` under its name in lazy mode."""
+    """Call `optimizer_lars`. This is the operator's name in lazy mode."""
     optimizer_lars(params, grads, skip_masks, eeta, weight_decay, eps, lr_t)
 
 
@@ -166,7 +166,9 @@ def optimizer_lamb_phase1(
     bias_correction2: torch.Tensor,
     weight_decay: float,
 ) -> None:
-    """First phase of LAMB (You et al., 2019): Adam steps with decay, and the norms of weights and steps.
+    """Run the first phase of LAMB (You et al., 2019).
+
+    Write the Adam steps with decay, and the norms of weights and steps, to the ``out`` tensors.
 
     Gradients are divided by ``clip_global_grad_norm``. Without ``grad_averaging``, their factor in the first
     moment is 1 instead of 1 - beta1.
@@ -192,9 +194,10 @@ def optimizer_lamb_phase2(
     wd: float,
     use_lamb: bool,
 ) -> None:
-    """Second phase of LAMB: w + neg_step * trust * step.
+    """Run the second phase of LAMB: the weights w become w + neg_step * trust * step.
 
-    Trust is norm of weight / norm of step if both are above 0 and decay or ``use_lamb`` is set, otherwise 1.
+    Trust is norm of weight / norm of step if both norms are above 0, and ``wd`` is not 0 or ``use_lamb`` is
+    set. Otherwise trust is 1.
     """
     for weight, of_step, of_weight, step in zip(weights, adam_norms, weight_norms, adam_steps, strict=True):
         if wd != 0 or use_lamb:
@@ -217,7 +220,7 @@ def optimizer_lars(
     """Scale the gradient of each parameter in place (LARS, You et al., 2017).
 
     A gradient becomes lr * trust * (g + weight_decay * w), with trust = eeta * |w| / (|g| + weight_decay *
-    |w| + eps), or 1 if a norm is 0. With skip mask 0, trust and decay are omitted: lr * g.
+    |w| + eps), or 1 if a norm is 0. If the skip mask of a parameter is 0, the gradient becomes lr * g.
     """
     for weight, gradient, mask in zip(params, grads, skip_masks, strict=True):
         if not mask:
@@ -232,11 +235,11 @@ def optimizer_lars(
 def optimizer_resource_apply_momentum(
     params_momentum_buf_list: Tensors, dp_list: Tensors, momentum: float
 ) -> None:
-    """Momentum that includes the learning rate: buffer = momentum * buffer + d, w = w - buffer, in place.
+    """Run one step with momentum, in place: buffer = momentum * buffer + d, w = w - buffer.
 
     Args:
         params_momentum_buf_list: alternating weights and buffers.
-        dp_list: d of each weight, learning rate * gradient.
+        dp_list: for each weight, d = learning rate * gradient.
         momentum: decay of the buffer.
     """
     for weight, buffer, d in zip(
@@ -256,7 +259,7 @@ def sparse_sgd(
     mom: float,
     nesterov: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Step of SGD with momentum for rows: the first ``valid_count_tensor`` elements of ``indices``."""
+    """Run one step of SGD with momentum for the rows in ``indices[:valid_count_tensor]``."""
     rows, index = _valid_rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _updated_row_mask(weights_in, index, gradients, valid_count_tensor)
@@ -275,7 +278,7 @@ def sparse_adagrad(
     learning_rate: torch.Tensor,
     valid_count_tensor: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Step of Adagrad for the rows that the first ``valid_count_tensor`` elements of ``indices`` select."""
+    """Run one step of Adagrad for the rows in ``indices[:valid_count_tensor]``."""
     rows, index = _valid_rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _updated_row_mask(weights_in, index, gradients, valid_count_tensor)
@@ -288,7 +291,7 @@ def sparse_adagrad(
 def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> torch.Tensor:
     """Scale gradients in place so that their total norm is at most ``max_norm``; return the old norm.
 
-    Like `torch.nn.utils.clip_grad_norm_`, with the same 1e-6 in the denominator.
+    The formula is the formula of `torch.nn.utils.clip_grad_norm_`, which adds 1e-6 to the denominator.
     """
     if not grad:
         return torch.zeros_like(max_norm)
@@ -299,12 +302,12 @@ def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> 
     return total
 
 
-#: `fused_clip_norm` under the name of the hardware's kernel.
+#: The operator has a second name, the name of the hardware's kernel.
 fused_norm_ = fused_clip_norm
 
 
 def fused_norm_lazy(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> torch.Tensor:
-    """`fused_clip_norm` under its name in lazy mode."""
+    """Call `fused_clip_norm`. This function implements the operator of lazy mode."""
     return fused_clip_norm(grad, max_norm, norm_type)
 
 
@@ -329,11 +332,11 @@ def accumulate_grads_(variables: Tensors, new_grads: Tensors) -> None:
 
 
 def custom_foreach_add_(self: Tensors, other: Tensors) -> None:
-    """Add each tensor of ``other`` to its counterpart, in place."""
+    """Add each tensor of ``other`` in place to the tensor at the same position in ``self``."""
     torch._foreach_add_(list(self), list(other))
 
 
-#: The same functions under their names in lazy mode.
+#: Names of the operators in lazy mode.
 habanaOptimizerAdamW = optimizer_adamw
 habanaOptimizerSgd = optimizer_sgd
 habanaOptimizerSgdMomentum = optimizer_sgd_momentum
@@ -352,7 +355,7 @@ def _moment_as_float32(moment: torch.Tensor, scale: torch.Tensor | None) -> torc
 
 
 def _store_moment(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
-    """Write a moment. An fp8 moment is scaled to the range of its dtype, and the scale is written too."""
+    """Write ``value`` to ``moment``. If the moment is fp8 and has a scale, update the scale first."""
     if scale is not None and moment.dtype in low_precision_rounding.FP8:
         wanted = value.abs().amax() / low_precision_rounding.largest_number(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
@@ -377,7 +380,7 @@ def _reshape_single_element(number: torch.Tensor, like: torch.Tensor) -> torch.T
 def _valid_rows(
     gradients: torch.Tensor, indices: torch.Tensor, count: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return gradient rows and their indices. Rows from ``count`` on become zeros with the index 0."""
+    """Return gradient rows and their indices. Rows from number ``count`` on become zeros with the index 0."""
     counted = _valid_row_mask(gradients, count)
     flat = counted.reshape(-1)
     index = torch.where(flat, indices.long(), torch.zeros_like(indices, dtype=torch.int64))

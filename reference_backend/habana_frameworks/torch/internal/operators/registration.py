@@ -1,8 +1,9 @@
 """Register the operators of `schemas.txt` with torch.
 
-Most are composite operators, written with torch's operators: autograd, lazy mode, graphs and `torch.compile`
-see only torch's operators. A few are opaque: graphs call them as a unit, and most of them have no derivative.
-A module with implementations is imported at the first call of one of its operators.
+Most operators are composite, written with torch's operators: autograd, lazy mode, graphs and `torch.compile`
+process only torch's operators. A few operators are opaque: graphs call an opaque operator as a unit, and most
+opaque operators have no derivative. A module of implementations is imported when one of its operators is
+called for the first time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..settings import mode
 
 _SECTION = re.compile(r"\[(\w+)((?: (?:lazy|seeded|opaque))*)\]")
 
-#: Opaque operators with a derivative, in functions named ``NAME_setup`` and ``NAME_derivative``.
+#: Opaque operators with a derivative, which the functions ``NAME_setup`` and ``NAME_derivative`` implement.
 _DIFFERENTIABLE = frozenset({"roi_align_by_size", "roi_align_by_size_backward"})
 
 _libraries: list[torch.library.Library] = []
@@ -36,7 +37,7 @@ class Operator:
     module: str
     #: In lazy mode, this schema replaces another schema of the same name.
     is_lazy: bool = False
-    #: The seed, which is the first argument, is also returned after the results.
+    #: The operator returns its results and then the seed, which is its first argument.
     returns_seed: bool = False
     #: Graphs keep the operator as a unit, because its decomposition is too long for graphs.
     is_opaque: bool = False
@@ -47,7 +48,7 @@ class Operator:
         return self.schema.partition("(")[0]
 
     def function(self, suffix: str = "") -> Callable[..., Any]:
-        """Import and return the implementation, or its shape function if ``suffix`` is ``meta``."""
+        """Import and return the implementation, or the function with this suffix, such as ``meta``."""
         base, _, overload = self.name.partition(".")
         base = base.removesuffix("_checkpoint") if self.returns_seed else base
         module = importlib.import_module(f".{self.module}", __package__)
@@ -96,7 +97,7 @@ def register() -> None:
 
 def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
-    #: True for optimizer steps. They run without autograd, because they write to parameters that require
+    #: True for optimizer steps, which run without autograd because they write to parameters that require
     #: gradients.
     writes = operator.module == "optimizers"
 
@@ -116,12 +117,12 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
 
 
 def _reject_cpu_tensors(operator: Operator, args: Iterable[Any]) -> None:
-    """Reject CPU tensors, as the device's kernels do. Lazy mode accepts CPU tensors."""
+    """Reject CPU tensors that are not 0-dim, as the device's kernels do. Lazy mode accepts CPU tensors."""
     for value in args:
         if isinstance(value, torch.Tensor):
             if value.is_cpu and value.dim() and not mode.is_lazy():
                 raise RuntimeError(
-                    f"hpu::{operator.name} takes device tensors, but one of shape {list(value.shape)} "
+                    f"hpu::{operator.name} takes device tensors, but a tensor of shape {list(value.shape)} "
                     f"is on the CPU. Move it with .to('{DEVICE_TYPE}')."
                 )
         elif isinstance(value, (list, tuple)):

@@ -15,9 +15,9 @@ import torch
 
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0x6D5AD4BB, 0x2C4C1B51, 0x31848BAB)
-#: Factor of the stream number in the hash: each stream of one seed gets other random numbers.
+#: Factor of the stream number in the hash: each stream of a seed has different random numbers.
 _STREAM = 0x1F123BB5
-#: Number of bisection steps for a Poisson number; the range starts below 2^32.
+#: Number of bisection steps for a Poisson number, enough for a search range of less than 2^32 numbers.
 _HALVINGS = 33
 
 Dtype = torch.dtype | None
@@ -42,7 +42,7 @@ def uniform(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.T
 
 
 def _unit(seed: torch.Tensor, size: Sequence[int], dtype: Dtype) -> torch.Tensor:
-    """Return uniform numbers in [0, 1), with as many bits as the dtype has, so that none is rounded to 1."""
+    """Return uniform numbers in [0, 1) with the precision of the dtype, so that no number is rounded to 1."""
     kind = dtype or torch.get_default_dtype()
     bits = {torch.bfloat16: 8, torch.float16: 11}.get(kind, 24)
     return ((random_words(seed, size) >> (32 - bits)).to(torch.float32) * 2.0**-bits).to(kind)
@@ -101,15 +101,15 @@ def habana_randint(
     if span < 1 << 63:
         wide = (random_words(seed, size) << 31) | (random_words(seed, size, 1) >> 1)
         return (low + torch.remainder(wide, span)).to(dtype or torch.int64)
-    # Use all 64 bits. If the unsigned number that they represent is not below the span, subtract the span.
-    # Sums wrap around to the correct result.
+    # Draw an unsigned 64-bit number. If the number is not below the span, subtract the span. int64 sums wrap
+    # around to the correct result.
     wide = (random_words(seed, size) << 32) | random_words(seed, size, 1)
     beyond = (wide ^ _LEAST) >= span + _LEAST
     return (torch.where(beyond, wide - (span - (1 << 64)), wide) + low).to(dtype or torch.int64)
 
 
 def habana_bernoulli(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """Return, for each probability in ``self``, 1 with this probability, otherwise 0."""
+    """Return 1 with the probability in each element of ``self``, otherwise 0."""
     return (uniform(seed, self.shape) < self).to(self.dtype)
 
 
@@ -119,7 +119,7 @@ def habana_bernoulli_p(seed: torch.Tensor, self: torch.Tensor, p: float = 0.5) -
 
 
 def habana_bernoulli_Tensor(seed: torch.Tensor, self: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
-    """Return, for each probability in ``p``, 1 with this probability, otherwise 0."""
+    """Return 1 with the probability in each element of ``p``, otherwise 0, in the shape of ``self``."""
     return (uniform(seed, self.shape) < p).to(self.dtype)
 
 
@@ -135,7 +135,7 @@ def custom_bernoulli_Size(
     size: Sequence[int], p: float, dtype: Dtype = None, layout: object = None,
     device: torch.device | None = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Return 1 with the probability ``p``, otherwise 0, with the device's generator."""
+    """Return 1 with the probability ``p``, otherwise 0, drawn from the device's generator."""
     drawn = torch.rand(list(size), device=device or torch.device(DEVICE_TYPE))
     return (drawn < p).to(dtype or torch.get_default_dtype())
 
@@ -147,7 +147,7 @@ def habana_uniform(
     values = (from_ + (to - from_) * uniform(seed, self.shape)).to(self.dtype)
     return torch.where(
         values >= to, torch.full_like(values, from_), values
-    )  # a number was rounded up to the end
+    )  # rounding can raise a number to `to`, which is not in the range
 
 
 def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
@@ -166,14 +166,14 @@ def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
 
 
 def habana_poisson_meta(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
-    """Return the shape of `habana_poisson`."""
+    """Return an empty tensor with the shape of the result of `habana_poisson`."""
     return torch.empty_like(self)
 
 
 def habana_multinomial(
     seed: torch.Tensor, self: torch.Tensor, num_samples: int, replacement: bool = False
 ) -> torch.Tensor:
-    """Draw indices with the weights in the last dimension.
+    """Draw indices of the last dimension. The elements of ``self`` are the weights of the indices.
 
     Without replacement, the indices of the largest log(weight) + Gumbel noise (Yellott, 1977) are returned.
     """
@@ -235,7 +235,7 @@ def habana_randperm_ht(seed: torch.Tensor, h2d_tensor: torch.Tensor, shape_tenso
 
 
 def randperm_out(n: int, seed: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """`habana_randperm` into an existing tensor."""
+    """Do the same as `habana_randperm`, and write the result to ``out``."""
     return out.copy_(habana_randperm(seed, n, out.dtype))
 
 
@@ -245,7 +245,7 @@ def randperm_out_ds_ht(ht: torch.Tensor, seed: torch.Tensor, output: torch.Tenso
 
 
 def _hash_words(bits: torch.Tensor) -> torch.Tensor:
-    """Return a 32-bit word that is a one-to-one hash of another word."""
+    """Hash 32-bit words, which are stored in int64. The hash is one-to-one."""
     first, second, third = _MULTIPLIERS
     bits = (bits ^ (bits >> 17)) * first & _WORD
     bits = (bits ^ (bits >> 11)) * second & _WORD

@@ -66,9 +66,9 @@ def scaled_triangular_softmax(
 def scaled_triangular_softmax_retain(
     self: torch.Tensor, inv_scale_attn: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return `scaled_triangular_softmax`, and 1 / sum and maximum of each row.
+    """Return `scaled_triangular_softmax`, and for each row 1 / sum of exponentials, and the maximum.
 
-    Both have one column and the dtype float32.
+    The tensor of reciprocal sums and the tensor of maxima have one column.
     """
     values = _causal(to_compute_dtype(self) * inv_scale_attn)
     most = values.amax(-1, keepdim=True)
@@ -94,9 +94,8 @@ def scaled_masked_triangular_softmax(
         start_end: integers [batch / grouped_batch_size, 2], or the same integers in one dimension.
         inv_scale_attn: factor before the softmax.
         grouped_batch_size: number of consecutive batch elements with the same start and end.
-        use_max: hardware subtracts the maximum first. The result is the same.
-        mode: 0, 1 or 15, selects lookup tables of the hardware; the values are the same within their
-            precision.
+        use_max: on hardware, True subtracts the maximum first. On this device the result is the same.
+        mode: 0, 1 or 15, a lookup table of the hardware. On this device the result is the same.
         out_dtype: dtype of the result, which may be fp8; None for the dtype of ``self``.
 
     Raises:
@@ -131,7 +130,7 @@ def scaled_masked_triangular_softmax(
 
 
 def custom_softmax(input: torch.Tensor, flavor: int) -> torch.Tensor:
-    """Return the softmax of bfloat16 over the last dimension. Hardware approximates it; here it is exact.
+    """Return the bfloat16 softmax over the last dimension. On hardware, it is less exact.
 
     Raises:
         RuntimeError: the flavor is not 0 or 1, or the dtype is not bfloat16.
@@ -167,6 +166,6 @@ def _causal(values: torch.Tensor) -> torch.Tensor:
 
 
 def _softmax_where(values: torch.Tensor, open_: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """Return the softmax over the positions of a mask, and 0 elsewhere (also in rows without a position)."""
+    """Return the softmax over the positions that the mask ``open_`` selects, and 0 at other positions."""
     result = torch.softmax(values.masked_fill(~open_, torch.finfo(values.dtype).min), dim)
     return torch.where(open_, result, torch.zeros_like(result))

@@ -13,9 +13,9 @@ def nms_indices(
 ) -> torch.Tensor:
     """Return the indices of the boxes (x1, y1, x2, y2) that non-maximum suppression keeps, best first.
 
-    A box is removed if a better box overlaps it by more than a threshold. The function runs on the host,
-    because each step depends on the boxes that remain. With ``classes``, only boxes of the same class
-    suppress each other.
+    A box is removed if its intersection over union with a better box exceeds ``iou_threshold``. The function
+    runs on the host, because each step depends on the boxes that remain. With ``classes``, only boxes of the
+    same class suppress each other.
     """
     order = torch.argsort(scores, descending=True, stable=True).cpu()
     host = boxes.detach().cpu().float()
@@ -33,9 +33,9 @@ def nms_indices(
 def habana_nms(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the indices of `nms_indices`, padded with zeros, their number, and their padded scores.
+    """Return the padded indices of `nms_indices`, the number of indices, and their padded scores.
 
-    Boxes with a score that is not above the threshold are omitted. This operator is opaque.
+    Boxes with a score that is not above the threshold are omitted. Padding consists of zeros.
     """
     return _padded_nms_results(
         boxes, scores, _nms_indices_above_score(boxes, scores, iou_threshold, score_threshold)
@@ -45,7 +45,7 @@ def habana_nms(
 def habana_nms_meta(
     boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the shapes of `habana_nms`."""
+    """Return empty tensors with the shapes of the results of `habana_nms`."""
     indices, count = _padded_nms_shapes(boxes)
     return indices, count, scores.new_empty(boxes.size(0))
 
@@ -53,7 +53,7 @@ def habana_nms_meta(
 def batched_nms_eager(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the indices of `nms_indices` within each class, padded with zeros, and their number."""
+    """Return the indices of `nms_indices` with classes, padded with zeros, and the number of indices."""
     if boxes.numel() == 0:
         return indexes.new_zeros(0, dtype=torch.int64), indexes.new_zeros(1, dtype=torch.int64)
     indices, count, _ = _padded_nms_results(boxes, scores, nms_indices(boxes, scores, iou_threshold, indexes))
@@ -63,7 +63,7 @@ def batched_nms_eager(
 def batched_nms_eager_meta(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the shapes of `batched_nms_eager`."""
+    """Return empty tensors with the shapes of the results of `batched_nms_eager`."""
     return _padded_nms_shapes(boxes)
 
 
@@ -76,7 +76,7 @@ def batched_nms(
     shape_tensor2: torch.Tensor,
     max_classes: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`batched_nms_eager`; the shape tensors are for hardware and are not used."""
+    """Do the same as `batched_nms_eager`. The shape tensors are for hardware and are not used."""
     return batched_nms_eager(boxes, scores, indexes, iou_threshold, max_classes)
 
 
@@ -84,7 +84,7 @@ def batched_nms_meta(
     boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float,
     shape_tensor1: torch.Tensor, shape_tensor2: torch.Tensor, max_classes: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return the shapes of `batched_nms`."""
+    """Return empty tensors with the shapes of the results of `batched_nms`."""
     return _padded_nms_shapes(boxes)
 
 
@@ -105,7 +105,7 @@ def roi_align(
         spatial_scale: factor of the region coordinates.
         pooled_height: rows of the result.
         pooled_width: columns of the result.
-        sampling_ratio: samples of each cell along a side; 0 or less means one per pixel, by region size.
+        sampling_ratio: samples of each cell along a side; 0 or less means one sample per pixel of the region.
         aligned: shift coordinates by half a pixel, so that they refer to pixel centres.
     """
     if sampling_ratio <= 0 and not input.is_cpu:
@@ -125,9 +125,9 @@ def roi_align_by_size(
     pooled_width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """`roi_align` with one sample per pixel: the size of a region determines its number of samples.
+    """Do the same as `roi_align`, with one sample per pixel of a region.
 
-    This operator is opaque, because the number of samples depends on values. It has a derivative.
+    Graphs call this differentiable operator as a unit, because the number of samples depends on values.
     """
     return _align_regions(input, rois, spatial_scale, (pooled_height, pooled_width), 0, aligned).contiguous()
 
@@ -140,7 +140,7 @@ def roi_align_by_size_meta(
     pooled_width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the shape of `roi_align_by_size`."""
+    """Return an empty tensor with the shape of the result of `roi_align_by_size`."""
     return input.new_empty((rois.size(0), input.size(1), pooled_height, pooled_width))
 
 
@@ -152,7 +152,7 @@ def roi_align_by_size_setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Ten
 
 
 def roi_align_by_size_derivative(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    """Return the gradients of the arguments of `roi_align_by_size`; regions have none."""
+    """Return the gradients of the arguments of `roi_align_by_size`. Only the input has a gradient."""
     gradient = torch.ops.hpu.roi_align_by_size_backward(grad, *ctx.saved_tensors, *ctx.about)
     return gradient, None, None, None, None, None
 
@@ -167,7 +167,7 @@ def roi_align_by_size_backward(
     width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the gradient of the input of `roi_align_by_size`, summed over overlapping regions."""
+    """Return the gradient of `roi_align_by_size` with respect to its input."""
     total = grad.new_zeros((batch_size, height, width, channels))
     cells = grad.movedim(1, -1)[:, :, None, :, None]
     shape, size = (height, width), (grad.size(-2), grad.size(-1))
@@ -184,7 +184,7 @@ def roi_align_by_size_backward_setup(ctx: Any, inputs: tuple[Any, ...], output: 
 
 
 def roi_align_by_size_backward_derivative(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    """Return the gradients of the arguments of `roi_align_by_size_backward`, which is linear."""
+    """Return the gradients of the arguments of `roi_align_by_size_backward`. Only ``grad`` has a gradient."""
     gradient = torch.ops.hpu.roi_align_by_size(grad, *ctx.saved_tensors, *ctx.about)
     return gradient, None, None, None, None, None, None, None
 
@@ -199,7 +199,7 @@ def roi_align_by_size_backward_meta(
     width: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the shape of `roi_align_by_size_backward`."""
+    """Return an empty tensor with the shape of the result of `roi_align_by_size_backward`."""
     return grad.new_empty((batch_size, channels, height, width))
 
 
@@ -216,7 +216,7 @@ def roi_align_backward(
     sampling_ratio: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the gradient of `roi_align` with respect to its input, whose values are not needed."""
+    """Return the gradient of `roi_align` with respect to its input, without the values of the input."""
     if sampling_ratio <= 0 and not grad.is_cpu:
         shape = batch_size, channels, height, width
         gradient: torch.Tensor = torch.ops.hpu.roi_align_by_size_backward(
@@ -241,7 +241,7 @@ def roi_align_fwd(
     ss: float,
     aligned: bool,
 ) -> torch.Tensor:
-    """`roi_align` of regions [regions, 4] with image indices ``n_rois``; ``mode`` 0 computes means.
+    """Do the same as `roi_align`, for ``rois`` [regions, 4] and their image indices ``n_rois``.
 
     Raises:
         RuntimeError: the mode is not 0.
@@ -260,7 +260,7 @@ def roi_align_bwd(
     ss: float,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return the gradient of the input of `roi_align_fwd`; ``inputs`` is the gradient of its result."""
+    """Return the gradient of the input of `roi_align_fwd`. ``inputs`` is the gradient of the result."""
     batch, channels, height, width = input_shape.shape
     return roi_align_backward(
         inputs, _prepend_image_index(rois, n_rois), ss, inputs.size(-2), inputs.size(-1),
@@ -343,7 +343,7 @@ def deform_conv2d_backward(
     bias: torch.Tensor,
     *numbers: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients of `deform_conv2d` with respect to its five tensors; zero for an unused mask."""
+    """Return the gradients of `deform_conv2d` with respect to its five tensors, zeros for an unused mask."""
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
         out = deform_conv2d(leaves[0], leaves[1], leaves[2], leaves[3], leaves[4], *numbers)
@@ -402,10 +402,10 @@ def _sampled_pixels(
     aligned: bool,
     dtype: torch.dtype,
 ) -> Iterator[tuple[tuple[torch.Tensor, ...], torch.Tensor]]:
-    """Yield, for each of the four neighbours of a sample, these pixels of all samples and their weights.
+    """Yield four pairs (pixels, weights), for the four pixels around each sample. A pair covers all samples.
 
-    Image, row and column broadcast to [regions, height, samples, width, samples]; weights have an additional
-    dimension for channels.
+    Pixels are (image, row, column) indices that broadcast to [regions, height, samples, width, samples].
+    Weights have an additional dimension for channels.
     """
     half = 0.5 if aligned else 0.0
     image = rois[:, 0].long().reshape(-1, 1, 1, 1, 1)
@@ -444,14 +444,14 @@ def _samples(
     cell = torch.arange(cells, device=start.device, dtype=start.dtype).reshape(1, -1, 1)
     at = start.reshape(-1, 1, 1) + cell * bin.reshape(-1, 1, 1) + within
     weight = (number < count.reshape(-1, 1, 1)).to(start.dtype) / safe
-    inside = (at >= -1) & (at <= pixels)  # samples further outside are zero
+    inside = (at >= -1) & (at <= pixels)  # a sample that is more than one pixel outside counts as zero
     return at, weight * inside
 
 
 def _neighbours(
     at: torch.Tensor, weight: torch.Tensor, pixels: int
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
-    """Return the two neighbouring pixels of each sample along one side, and their weights in the mean."""
+    """Return two pairs (pixels, weights), for the two pixels next to each sample along one side."""
     at = at.clamp(0, pixels - 1)
     low = at.floor()
     part = at - low

@@ -1,4 +1,4 @@
-"""Make `torch.accelerator` report the device's count and memory snapshot."""
+"""Make `torch.accelerator` return the number of hpu devices and the memory snapshot of hpu."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def count_devices() -> None:
 
 
 def take_snapshots_of_hpu() -> None:
-    """Make `torch.accelerator.memory._snapshot` (for CUDA and XPU only) return the hpu snapshot."""
+    """Make `torch.accelerator.memory._snapshot`, which supports CUDA and XPU, return the hpu snapshot."""
     memory = getattr(torch.accelerator, "memory", None)
     if memory is not None and hasattr(memory, "_snapshot"):
         replace_function(memory, "_snapshot", _wrap_snapshot)

@@ -1,4 +1,4 @@
-"""Make `torch.compile` work on hpu without a backend, and refuse modules that are wrapped in an HPU graph."""
+"""Make `torch.compile` use ``hpu_backend`` by default, and reject modules wrapped in an HPU graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compile_by_hpu_backend() -> None:
     """Make Inductor pass graphs with hpu tensors to ``hpu_backend``.
 
     Inductor is the default backend of `torch.compile`, and cannot generate code for hpu. One warning per
-    process names the replacement.
+    process reports that ``hpu_backend`` is used.
     """
     when_imported(
         "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _wrap_compile_fx)
@@ -74,7 +74,7 @@ def _wrap_compile(original: Callable[..., Any]) -> Callable[..., Any]:
             if hasattr(vars(part).get("forward"), GRAPHED_FORWARD_ATTRIBUTE):
                 raise RuntimeError(
                     f"torch.compile of {f'the submodule {name}' if name else type(part).__name__} is not "
-                    "supported, because wrap_in_hpu_graph has replaced its forward. Use either of them."
+                    "supported, because wrap_in_hpu_graph has replaced its forward. Use only one of the two."
                 )
         return original(model, *args, **kwargs)
 

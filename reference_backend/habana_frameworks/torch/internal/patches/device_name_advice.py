@@ -33,9 +33,9 @@ _ADVICE = {
 
 
 def explain_in_traceback() -> None:
-    """Print advice below the traceback of a program that ends with such an error.
+    """Print advice below the traceback if the program ends with an error in `_ADVICE`.
 
-    torch parses names of devices in C++ and has no hook for it.
+    The error itself cannot be changed, because torch parses device names in C++.
     """
     previous = sys.excepthook
 

@@ -1,8 +1,8 @@
-"""Give fake results on hpu the shapes and strides that the device produces.
+"""Give fake hpu tensors the shapes and strides that the device's kernels produce.
 
-The device runs the CPU's kernels. For some operators, torch derives fake metadata from the device of a fake
-tensor or from the kernel that would run there. For hpu the result then differs from the CPU's. This module
-computes the metadata of these operators on fake CPU tensors.
+The device runs the CPU's kernels. For some operators, torch derives the metadata of a fake result from the
+device type, or from the kernel of the device type. The metadata for hpu then differs from the metadata for
+the CPU. This module computes the metadata of these operators on fake CPU tensors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 import torch
 from torch.utils import _pytree as pytree
 
-#: Operators whose fake implementation depends on the memory format of the kernel that would run.
+#: Operators whose fake implementation depends on the memory format of the kernel that torch would select.
 _CONVOLUTIONS = (
     "convolution.default",
     "_convolution.default",
@@ -25,12 +25,12 @@ _CONVOLUTIONS = (
     "convolution_backward.default",
 )
 
-#: Operators whose Meta kernel orders the dimensions of the result by device type.
+#: Operators whose Meta kernel chooses the strides of the result by the device type.
 _BY_DEVICE = ("nonzero_static.default",)
 
 
 def use_cpu_metadata(fake_impls: ModuleType) -> None:
-    """Change `torch._subclasses.fake_impls` so that fake hpu results equal fake CPU results."""
+    """Change `torch._subclasses.fake_impls` so that fake hpu results have the metadata of CPU results."""
     implementations = fake_impls.op_implementations_dict
     for name in _CONVOLUTIONS:
         operator = _aten_operator(name)

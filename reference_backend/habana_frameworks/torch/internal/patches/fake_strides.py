@@ -1,12 +1,11 @@
-"""Give fake results on hpu the strides of the eager results.
+"""Give fake hpu tensors the strides of the eager results.
 
 torch has a rule for hpu: fake tensors and reference implementations make the results of elementwise, indexing
-and convolution operators contiguous, as the hardware bridge does. The reference device runs the CPU's kernels
-and preserves strides like the CPU, and compiled code must agree with eager code. To follow the rule in eager
-mode would cost copies and a table for each release of torch. Instead,
+and convolution operators contiguous, as on Gaudi hardware. The reference device runs the CPU's kernels and
+preserves strides like the CPU. Fake tensors must have the strides of eager results, so the rule is disabled:
 `torch._subclasses.fake_impls.is_noncontiguous_supported` and the function of the same name in `torch._refs`
 are patched to return True for hpu, and fake convolutions use the strides of the CPU (`fake_shapes`). The
-patches are applied when those modules are imported. Other devices are not affected.
+patches are applied when the two modules are imported. Other devices are not affected.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .wrap_function import replace_function
 
 
 def keep_eager_strides() -> None:
-    """Make fake results on hpu have the strides of eager results."""
+    """Patch torch so that fake hpu tensors have the strides of eager results."""
     for name in ("torch._subclasses.fake_impls", "torch._refs"):
         when_imported(name, _patch_contiguity_rule)
     when_imported("torch._subclasses.fake_impls", use_cpu_metadata)

@@ -1,7 +1,7 @@
 """Add arrows from operators to device rows in Chrome traces if ``PT_TB_ENABLE_FLOW_EVENTS`` is set.
 
-torch draws these arrows from driver events on the host. A device without a driver has only the number of the
-operator, ``External id``, in both rows. Therefore the arrows are added to the file after it is written.
+torch creates these arrows from driver events on the host. This device has no driver, but the host row and the
+device row of an operator contain the same ``External id``. The arrows are added after torch wrote the file.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from .import_hooks import when_imported
 from .wrap_function import replace_function
 
-#: Parameter of torch's function that selects a sum followed by a division.
+#: Parameter of `_get_gradient_divide_factors` that selects a sum followed by a division.
 _BY_SUM = "force_sum_reduction_for_comms"
 
 
@@ -22,7 +22,7 @@ def average_by_sum() -> None:
 
 
 def _patch_fsdp_collectives(module: ModuleType) -> None:
-    # The private function does not exist in older supported releases of torch.
+    # Older supported releases of torch do not have this private function.
     if hasattr(module, "_get_gradient_divide_factors"):
         replace_function(module, "_get_gradient_divide_factors", _wrap_gradient_divide_factors)
 

@@ -1,4 +1,4 @@
-"""Run callbacks after a module has been imported, without importing it.
+"""Run callbacks after the program has imported a module, without importing the module here.
 
 Patches use these hooks for modules that ``import torch`` does not always load (`torch._refs`, Dynamo), so
 that loading the device stays fast.

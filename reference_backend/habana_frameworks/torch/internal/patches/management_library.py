@@ -1,4 +1,4 @@
-"""Make the unmodified `pyhlml` load the library of the simulated modules."""
+"""Make `pyhlml`, the Python API of Gaudi's management library, load the library of the simulated device."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .import_hooks import when_imported
 
 
 def load_simulated_library() -> None:
-    """Let `pyhlml` load ``libhlml.so`` of `hpu_reference_tools` if its fixed path does not exist.
+    """Let `pyhlml` load ``libhlml.so`` of `hpu_reference_tools` if the path fixed in `pyhlml` does not exist.
 
-    A program that imports pyhlml without torch needs the link that ``hpu-reference-hlml link`` creates.
+    A program that imports `pyhlml` without torch needs the symbolic link that ``hpu-reference-hlml link``
+    creates.
     """
     when_imported("pyhlml.hlml_lib", _set_default_path)
 

@@ -11,7 +11,7 @@ from .wrap_function import replace_function
 
 
 def allow_foreach() -> None:
-    """Add hpu to torch's lists of devices whose optimizers have foreach and fused implementations."""
+    """Add hpu to torch's lists of the devices that support the optimizers' foreach and fused code."""
     # Some modules imported the functions by name, so the functions are replaced in each of these modules.
     for holder in ("torch.utils._foreach_utils", "torch.optim.optimizer", "torch.optim.swa_utils"):
         module = importlib.import_module(holder)

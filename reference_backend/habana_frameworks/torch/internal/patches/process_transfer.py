@@ -1,4 +1,4 @@
-"""Make a clear error out of an attempt to send an hpu tensor to another process."""
+"""Raise a clear error if a program sends an hpu tensor to another process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MESSAGE = (
 def refuse_transfers() -> None:
     """Make `torch.multiprocessing` refuse tensors and storages on hpu.
 
-    A queue of `multiprocessing` pickles values in its own thread, which only prints errors, and the receiver
-    would wait forever. For such a queue, the sender sends an object that raises the error in the receiver.
+    A `multiprocessing.Queue` pickles values in a thread that only prints errors, so that the receiver would
+    wait forever. Therefore this thread sends an object that raises the error in the receiver.
     """
     for kind, reduce in (
         (torch.Tensor, reductions.reduce_tensor),
@@ -46,11 +46,11 @@ def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _feeds_queue_without_error_handler() -> bool:
-    """Return whether this thread belongs to a queue that only prints errors.
+    """Return whether this is the thread of a `multiprocessing.Queue` that only prints errors.
 
-    A queue of `concurrent.futures` reports errors through the future.
+    In contrast, a queue of `concurrent.futures` reports errors through the future.
     """
-    queues = sys.modules.get("multiprocessing.queues")  # not imported here: few programs need it
+    queues = sys.modules.get("multiprocessing.queues")  # without an import, because few programs use queues
     if queues is None:
         return False
     frame: FrameType | None = sys._getframe()

@@ -1,7 +1,7 @@
-"""Choose between torch's ``ProfilerActivity`` and the enumeration of the public bridge.
+"""Choose between torch's ``ProfilerActivity`` and the enumeration of the Intel Gaudi bridge.
 
-The public bridge replaces ``torch.profiler.ProfilerActivity`` by an enumeration with the members CPU, CUDA
-and HPU. lightning's profiler requires the replacement: it rejects activities of torch's own class. Other
+The Intel Gaudi bridge replaces ``torch.profiler.ProfilerActivity`` by an enumeration with the members CPU,
+CUDA and HPU. lightning's profiler requires the replacement: it rejects activities of torch's own class. Other
 programs test ``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which is False for the
 replacement. By default, torch's own class is used, which has the member HPU in torch 2.13.
 ``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` selects the replacement.
@@ -25,7 +25,7 @@ _VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
 
 
 class ProfilerActivity(enum.Enum):
-    """Replacement of torch's class of this name, with the members of the public bridge's enumeration."""
+    """Replacement of torch's class of this name, with the members of the Intel Gaudi bridge's enumeration."""
 
     CPU = 1
     CUDA = 2
@@ -33,10 +33,10 @@ class ProfilerActivity(enum.Enum):
 
 
 class DebugActivity(enum.Enum):
-    """Calls of the bridge's own layers, which the real bridge adds to a profile.
+    """Kinds of internal calls that the Intel Gaudi bridge can add to a profile.
 
-    The reference device has no layers below its kernels: `torch.profiler.profile` accepts these activities
-    and ignores them. The members of the real class are not public, so the simulator defines its own.
+    The reference device makes no such calls, so `torch.profiler.profile` accepts these activities and
+    ignores them. The members of the bridge's class are not public, so the simulator defines other members.
     """
 
     SYNAPSE_FUNCTION_CALLS = 1

@@ -134,7 +134,7 @@ def _wrap_autograd_profile_init(original: Callable[..., None]) -> Callable[..., 
             use_device = None
         if use_device == DEVICE_TYPE and not args:
             kwargs["use_kineto"] = (
-                True  # the only collector that supports the device; it is not torch's default
+                True  # Kineto, the only collector that supports the device, is not the default
             )
         original(self, *args, use_device=use_device, use_cpu=use_cpu, **kwargs)
 

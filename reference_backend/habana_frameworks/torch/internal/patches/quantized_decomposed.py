@@ -1,8 +1,8 @@
 """Make torch's ``quantized_decomposed`` operators round to 8-bit floats like the device.
 
-torch's kernels round to integers first, for every dtype. This loses most digits of numbers below 16. They
-also do not dequantize 8-bit floats per channel. On hpu the quotient is rounded once, to the 8-bit float. For
-integer dtypes torch's kernels are used.
+torch's kernels first round to integers, for every dtype, which loses most digits of numbers below 16. torch's
+kernels also do not dequantize 8-bit floats per channel. On hpu the quotient is rounded once, to the 8-bit
+float. For integer dtypes torch's kernels are used.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch
 
 from .import_hooks import when_imported
 
-#: Same as in `internal.operators.low_precision_rounding`, which needs the core. This module is imported
-#: before the core is loaded.
+#: A copy of `internal.operators.low_precision_rounding.FP8`. That module needs the core, which is not loaded
+#: yet when this module is imported.
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 _FUNCTIONS = {
@@ -110,7 +110,7 @@ def _wrap_dequantize_per_channel(original: Callable[..., torch.Tensor]) -> Calla
 
 
 def _broadcast_sizes(input: torch.Tensor, axis: int) -> list[int]:
-    """Return the sizes by which one value per index of an axis broadcasts."""
+    """Return the sizes to which a vector with one value per index of ``axis`` is reshaped to broadcast."""
     sizes = [1] * input.dim()
     sizes[axis] = -1
     return sizes

@@ -12,7 +12,7 @@ from torch.utils import backend_registration
 
 
 def register_device_module(module: ModuleType) -> None:
-    """Make `module` and its submodules importable as ``torch.hpu``, or by another `DEVICE_TYPE`.
+    """Make `module` and its submodules importable as ``torch.hpu``, or ``torch.refdev`` (see `DEVICE_TYPE`).
 
     ``import torch.hpu.random`` must not execute a file a second time. Therefore the names below ``torch.hpu``
     are aliases of the loaded modules.

@@ -1,4 +1,4 @@
-"""Wait for pending work before process-wide settings change, because a kernel reads them when it runs."""
+"""Wait for pending work before process-wide settings change, because a running kernel reads the settings."""
 
 from __future__ import annotations
 

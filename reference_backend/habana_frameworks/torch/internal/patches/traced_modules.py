@@ -1,4 +1,4 @@
-"""Make a module of `torch.jit.trace` run as one graph on hpu."""
+"""Make a module that `torch.jit.trace` returns run as one graph on hpu."""
 
 from __future__ import annotations
 

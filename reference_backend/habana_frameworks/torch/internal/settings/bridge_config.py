@@ -45,7 +45,7 @@ def check_environment() -> None:
 
 
 def assign_flag(name: str, value: Any) -> None:
-    """Set the flag `name`, even if it is not settable by users. For internal code that owns a flag's state.
+    """Set the flag `name`, even if users cannot set the flag. Only internal code calls this function.
 
     Raises:
         KeyError: the flag does not exist.

@@ -1,6 +1,6 @@
 """Choose the number of threads that run the C++ compiler.
 
-The bridge sets ``TORCHINDUCTOR_COMPILE_THREADS`` to 1, because worker processes of Inductor would inherit a
+This package sets ``TORCHINDUCTOR_COMPILE_THREADS`` to 1, because worker processes of Inductor would inherit a
 device that they must not use. `hpu_backend` does not start worker processes. It runs the C++ compiler from
 threads, on all cores unless the user chose a number.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 _NAME = "TORCHINDUCTOR_COMPILE_THREADS"
-_MAX_THREADS = 32  # the maximum of Inductor
+_MAX_THREADS = 32  # Inductor has the same default maximum
 
 _chosen_by_user = True
 

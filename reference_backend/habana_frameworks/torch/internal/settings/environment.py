@@ -63,7 +63,7 @@ def read_variable(name: str, kind: str, default: Value) -> Value:
     """Return the value of an environment variable, or `default` if the variable is unset or empty.
 
     Raises:
-        ValueError: as in `parse_value`.
+        ValueError: the variable has an invalid value, see `parse_value`.
     """
     text = os.environ.get(name)
     if text is None or (kind != "str" and not text.strip()):

@@ -1,6 +1,6 @@
-"""Table of the environment flags of the public bridge.
+"""Table of the environment flags of the Intel Gaudi bridge.
 
-Names, types and defaults are from the bridge. `OBEYED` lists the flags with an effect on this device. All
+Names, types and defaults are from this bridge. `OBEYED` lists the flags with an effect on this device. All
 other flags are in `flags_without_effect.txt`: they are accepted, checked and returned by `bridge_config`, so
 that scripts that set them run.
 """
@@ -38,18 +38,16 @@ OBEYED: dict[str, Flag] = {
         "str",
         "",
         False,
-        "operators that run on the CPU; no other operator may fall back (empty: all may; none: none may)",
+        "operators that run on the CPU; others may not fall back (empty: all may; none: no operator may)",
     ),
     "PT_ENABLE_HABANA_STREAMASYNC": Flag("bool", True, False, "false: the host waits for each operator"),
     "PT_HPU_SYNC_LAUNCH": Flag("bool", False, False, "true: the host waits for each operator"),
-    "PT_HPU_INFERENCE_MODE": Flag(
-        "bool", False, False, "inference mode at start, see hpu.enable_inference_mode"
-    ),
+    "PT_HPU_INFERENCE_MODE": Flag("bool", False, False, "initial state of hpu.enable_inference_mode"),
     "PT_HABANA_MEM_LOG_FILENAME": Flag(
         "str", "habana_log.livealloc.log", False, "file of utils.debug._memstat_devmem_stop_collect"
     ),
     "PT_HPU_MATMUL3D_2D_RESHAPE": Flag(
-        "bool", False, False, "matmul reshape at start, see hpu.enable_matmul3d_2d_reshape"
+        "bool", False, False, "initial state of hpu.enable_matmul3d_2d_reshape"
     ),
     "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES": Flag("bool", False, True, "state of hpu.enable_dynamic_shape"),
     "PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF": Flag("bool", True, False, "state of hpu.enable_optim_output_sif"),
@@ -143,7 +141,7 @@ OBEYED: dict[str, Flag] = {
         "bool", False, False, "streams that the program creates are the default stream"
     ),
     "PT_HPU_ENABLE_GENERIC_STREAM": Flag(
-        "bool", True, False, "false: streams that the program creates are taken in turn from 4 (2 on GAUDI)"
+        "bool", True, False, "false: the program's new streams are taken in turn from a pool of 4 (GAUDI: 2)"
     ),
     "PT_HPU_FORCE_TANH_FOR_GELU": Flag(
         "bool", True, False, "if HPU_REFERENCE_PROFILE is set: gelu always uses the tanh approximation"

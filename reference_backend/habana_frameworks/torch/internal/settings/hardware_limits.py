@@ -38,9 +38,9 @@ def profile_name() -> str:
 
 
 def device_model() -> str:
-    """Return the model of the simulated device in capitals.
+    """Return the model of the simulated device in capitals, such as ``GAUDI3``.
 
-    ``HPU_REFERENCE_PROFILE`` decides, then ``HPU_REFERENCE_DEVICE_NAME``. The default is GAUDI2.
+    The model is ``HPU_REFERENCE_PROFILE`` or, if unset, ``HPU_REFERENCE_DEVICE_NAME``. The default is GAUDI2.
     """
     name = profile_name() or os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip()
     return name.upper() or "GAUDI2"

@@ -2,12 +2,13 @@
 
     LOG_LEVEL_ALL=N                level of every log module: 0 trace, 1 debug, 2 info, 3 warning, 4 error,
                                    5 critical (the default), 6 off; the names are accepted too
-    LOG_LEVEL_ALL_PT=N             level of every log module of the bridge; on this device there are no others
+    LOG_LEVEL_ALL_PT=N             level of every log module (on hardware, of the PyTorch bridge only)
     LOG_LEVEL_PT_FALLBACK=N        level of one log module; the most specific variable wins
     PT_HPU_LOG_MOD_MASK=0x80       log modules as bits (syntax of old releases): 0x1 device, 0x2 kernels,
                                    0x4 bridge, 0x8 recipes, 0x10 collectives, 0x20 lazy graphs, 0x40 pinned
                                    memory, 0x80 fallbacks to the CPU; hexadecimal, with or without 0x
-    PT_HPU_LOG_TYPE_MASK=0xF       levels of those modules: 1 fatal, 2 warning, 4 trace, 8 debug; default all
+    PT_HPU_LOG_TYPE_MASK=0xF       levels of the modules in PT_HPU_LOG_MOD_MASK: 1 fatal, 2 warning, 4 trace,
+                                   8 debug; default all
     HABANA_LOGS                    folder of pytorch_log.txt, by default ~/.habana_logs; each rank has a
                                    subfolder
     ENABLE_CONSOLE=true            also print to standard output; lines that PT_HPU_LOG_MOD_MASK selects go to
@@ -15,7 +16,7 @@
     PT_LOG_FILE_SIZE_MB            size at which a log file is closed and a new one started (default 10)
     PT_LOG_FILE_AMOUNT             number of retained files (default 5)
 
-Some flags enable one kind of line regardless of its level: see `_FLAGS`.
+The flags in `_FLAGS` enable log lines of one module in addition to these levels.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _MASK_MODULES = (
 #: For each bit of ``PT_HPU_LOG_TYPE_MASK``, the lowest first: the levels that the bit enables (as bits).
 _TYPE_LEVELS = (0b100000, 0b011000, 0b000001, 0b000110)
 
-#: Log modules of the bridge that write no lines on this device. Their variables are accepted.
+#: Log modules of the Intel Gaudi bridge that write no lines on this device. Their variables are accepted.
 _MODULES_WITHOUT_LINES = frozenset(
     {
         "PT_CONST_SECTION", "PT_CUSTOM", "PT_DYNAMIC_SHAPE", "PT_EAGER", "PT_EXEC_THREAD", "PT_HABHELPER",
@@ -67,7 +68,7 @@ class LogSettings:
     """Settings of the log: selected lines and destination.
 
     Attributes:
-        levels: enabled levels of each log module: bit N represents `LEVELS[N]`.
+        levels: enabled levels of each log module; bit N enables `LEVELS[N]`.
         folder: folder of the log file, without the rank's subfolder.
         file_bytes: size in bytes at which a log file is closed and a new one started.
         files: number of retained log files, at least 1.
@@ -129,7 +130,10 @@ def read_log_settings(modules: Sequence[str]) -> LogSettings:
 
 
 def _log_folder() -> Path:
-    """Return ``HABANA_LOGS`` or the folder in the user's home. Without a home, use the current folder."""
+    """Return the folder in ``HABANA_LOGS``. The default is ``.habana_logs`` in the user's home folder.
+
+    If the home folder is unknown, ``.habana_logs`` is in the current folder.
+    """
     folder = os.path.expanduser(os.environ.get("HABANA_LOGS", "") or "~/.habana_logs")
     return Path(".habana_logs") if folder.startswith("~") else Path(folder)
 

@@ -34,8 +34,8 @@ def requested_lazy_mode() -> int:
 def is_fork_like(torch_version: str) -> bool:
     """Return whether a torch version belongs to a fork-like build.
 
-    As in the public bridge, a build is fork-like if its local version label (after ``+``) begins with ``git``
-    or ``hpu``. A version without a label is a public build.
+    As in the Intel Gaudi bridge, a build is fork-like if its local version label (after ``+``) begins with
+    ``git`` or ``hpu``. A version without a label is a public build.
     """
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
@@ -45,7 +45,8 @@ def check_lazy_mode(torch_version: str) -> int:
 
     Raises:
         ValueError: ``PT_HPU_LAZY_MODE`` is not a valid mode.
-        AssertionError: a lazy mode was requested on a public build (the public bridge raises the same type).
+        AssertionError: a lazy mode was requested on a public build. The Intel Gaudi bridge also raises
+            AssertionError.
     """
     mode = requested_lazy_mode()
     if mode and not is_fork_like(torch_version):

@@ -1,7 +1,7 @@
 """The modules (cards) of the simulated node, and the module that this process owns.
 
 A node has eight modules. ``HABANA_VISIBLE_MODULES`` limits the modules that the process may use.
-``HLS_MODULE_ID`` is the id of the process's own module. The device index of its tensors is always 0.
+``HLS_MODULE_ID`` is the id of the process's own module. Tensors on this module have the device index 0.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def own_module() -> int | None:
 def is_own_index(index: int) -> bool:
     """Return whether an index denotes the device of this process.
 
-    These indices do: 0; the id in ``HLS_MODULE_ID``; the position of this id in ``HABANA_VISIBLE_MODULES``;
-    and ``LOCAL_RANK``.
+    Four indices denote this device: 0, the id in ``HLS_MODULE_ID``, the position of this id in
+    ``HABANA_VISIBLE_MODULES``, and ``LOCAL_RANK``.
     """
     if index <= 0:
         return index == 0

@@ -18,25 +18,26 @@ _log = logging.getLogger("habana_frameworks.torch.program")
 
 
 def _get_fallback_op_count() -> dict[str, int]:
-    """Return the number of fallbacks to the CPU since the start or the last reset, by operator name."""
+    """Return, by operator name, how often operators fell back to the CPU since the start or last reset."""
     return dict(_C.fallback_counts())
 
 
 def _reset_fallback_op_count() -> None:
-    """Reset the counts of `_get_fallback_op_count`."""
+    """Reset the fallback counts that `_get_fallback_op_count` returns."""
     _C.reset_fallback_counts()
 
 
 def _get_jit_cache_size() -> int:
-    """Return the number of call keys in the output metadata cache.
+    """Return the number of entries in the device's cache of output metadata (sizes, dtypes, aliasing).
 
-    The engine uses the cache when it defers or records a call. Calls that run inline are not counted.
+    The cache contains only calls that the device has queued or recorded in a graph, not calls that ran
+    immediately.
     """
     return int(_C.engine_counters()["learned_calls"])
 
 
 def _clear_jit_cache() -> None:
-    """Clear the output metadata cache; the engine fills it again."""
+    """Clear the device's cache of output metadata; the device fills it again."""
     _C.clear_learned()
 
 
@@ -44,30 +45,30 @@ def _set_fallback_policy(policy: str) -> None:
     """Set which operators may fall back to the CPU.
 
     Args:
-        policy: as ``PT_HPU_PLACE_ON_CPU``: empty for all, ``none`` for none, or a comma-separated list of
-            operators.
+        policy: a value of ``PT_HPU_PLACE_ON_CPU``: an empty string for all operators, ``none`` for no
+            operator, or a comma-separated list of operators.
     """
     _C.set_fallback_policy(policy)
 
 
 def _set_memory_limit(size: int) -> None:
-    """Set the maximum number of bytes of all tensors. Allocations above it raise out-of-memory errors."""
+    """Limit the total bytes of all device tensors. Allocations above the limit raise out-of-memory errors."""
     _C.set_memory_limit(size)
 
 
 def _kernel_table() -> list[tuple[str, str, str]]:
-    """Return all kernels of the device as (dispatch key, operator, kind)."""
+    """Return all kernels of the device as tuples of dispatch key, operator and kind of kernel."""
     return list(_C.kernel_table())
 
 
 def _host_view(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a CPU tensor over a device tensor's bytes. Synchronise first; writes affect both tensors."""
+    """Return a CPU tensor that shares memory with a device tensor. Synchronise before reading it."""
     view: torch.Tensor = _C.host_view(tensor)
     return view
 
 
 def _bridge_cleanup() -> None:
-    """Finish all work, and clear the output metadata cache, the recipe cache and unused memory."""
+    """Finish all device work, clear the caches (output metadata, recipes), and free unused memory."""
     hpu._finish_work()
     _C.clear_learned()
     _C.recipe_cache_clear()
@@ -75,7 +76,7 @@ def _bridge_cleanup() -> None:
 
 
 def _flush_disk_cache() -> None:
-    """Finish all work. Nothing else is needed: compiled recipes are written to disk immediately."""
+    """Finish all device work. Nothing else is to flush: recipes are written to disk when compiled."""
     hpu._finish_work()
 
 
@@ -90,21 +91,21 @@ def _get_eager_compiler_unsupported_op_prefixes() -> set[str]:
 
 
 def _hb_print(text: str) -> None:
-    """Write a line of the program to the log, under ``habana_frameworks.torch.program``."""
+    """Write a line to the Python logger ``habana_frameworks.torch.program``."""
     _log.info("%s", text)
 
 
 def _hg_print(text: str) -> None:
-    """Write a line about graphs to the log, like `_hb_print`."""
+    """Write a line, prefixed with "graph:", to the same logger as `_hb_print`."""
     _log.info("graph: %s", text)
 
 
 def _memstat_devmem_start_collect(message: str = "", show_callstack: bool = True) -> None:
-    """Start recording allocations of device memory, for `_memstat_devmem_stop_collect`.
+    """Start recording allocations of device memory; `_memstat_devmem_stop_collect` writes the result.
 
     Args:
-        message: written to the log.
-        show_callstack: record the program's stack of each allocation.
+        message: a text for the log.
+        show_callstack: record the Python stack of each allocation.
     """
     _log.info("memory: recording starts: %s", message)
     hpu.memory._record_memory_history(
@@ -113,10 +114,10 @@ def _memstat_devmem_start_collect(message: str = "", show_callstack: bool = True
 
 
 def _memstat_devmem_stop_collect(message: str = "") -> Path:
-    """Stop recording, and write the live allocations made since the start, largest first.
+    """Stop recording, and write a file of the recorded allocations that are still live, largest first.
 
     The file name is ``PT_HABANA_MEM_LOG_FILENAME`` (default ``habana_log.livealloc.log``), in ``HABANA_LOGS``
-    or the current folder. The format of the real file is not public, so the simulator defines its own.
+    or the current folder. The format of the Gaudi software's file is not public, so the format is our own.
 
     Returns:
         The path of the file.
@@ -144,11 +145,11 @@ def _memstat_devmem_stop_collect(message: str = "") -> Path:
 
 
 def _memstat_livealloc(message: str = "") -> None:
-    """Write the memory in use and the number of live allocations to the log."""
+    """Write the device memory in use and the number of live allocations to the log, after ``message``."""
     stats = hpu.memory_stats()
     _log.info("memory: %s: %d bytes in %d blocks", message, stats["InUse"], stats["ActiveAllocs"])
 
 
 def _mem_log(text: str) -> None:
-    """Write a line with the memory in use to the log."""
+    """Write ``text`` and the device memory in use to the log."""
     _log.info("memory: %s: %d bytes in use", text, hpu.memory_allocated())

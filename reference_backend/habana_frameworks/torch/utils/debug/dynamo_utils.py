@@ -1,4 +1,4 @@
-"""Analyse the placement of the operators of compiled graphs."""
+"""Count, for compiled graphs, the operators that run inside and outside recipes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from habana_frameworks.torch.dynamo.debug_utils.logger import get_compile_backen
 
 
 class FxGraphAnalyzer:
-    """Context manager that counts the operators of all graphs that ``hpu_backend`` compiles inside it.
+    """Context manager that counts the operators of the graphs that ``hpu_backend`` compiles in its block.
 
-    At the end, graphs with operators outside recipes are logged.
+    At the end of the block, graphs with operators outside recipes (compiled device graphs) are logged.
 
     ::
 
@@ -19,7 +19,8 @@ class FxGraphAnalyzer:
         analyzer.get_ops_summary()[0]["torch.ops.aten.mm.default"].graph_count
 
     Args:
-        reset_dynamo: drop Dynamo's compiled code, so that it is compiled again and counted.
+        reset_dynamo: drop Dynamo's compiled code, so that graphs compiled earlier are compiled again and
+            counted.
         capture_non_hpu_output: also count operators whose results are not on hpu.
     """
 
@@ -29,7 +30,7 @@ class FxGraphAnalyzer:
         self._graphs: list[Any] = []
 
     def __enter__(self) -> FxGraphAnalyzer:
-        # Dynamo is imported only if something is analysed.
+        # Imported here, so that only programs that analyse graphs import Dynamo.
         from habana_frameworks.torch.dynamo.compile_backend import summary
 
         import torch._dynamo
@@ -53,8 +54,8 @@ class FxGraphAnalyzer:
     def get_ops_summary(self) -> list[dict[str, Any]]:
         """Return, for each compiled graph, a dict from operator names to counts.
 
-        Names are like ``torch.ops.aten.add.Tensor``. Counts have the attributes ``graph_count`` (in recipes)
-        and ``eager_count`` (outside recipes).
+        A name is like ``torch.ops.aten.add.Tensor``. A count has the attributes ``graph_count`` (calls inside
+        recipes) and ``eager_count`` (calls outside recipes).
         """
         return [self._counts(graph) for graph in self._graphs]
 

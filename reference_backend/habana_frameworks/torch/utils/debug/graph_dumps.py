@@ -1,4 +1,4 @@
-"""Public import path of graph dumps; see `habana_frameworks.torch.internal.graph_dumps`."""
+"""Public import path of the functions that dump graphs to files (`internal.graph_dumps`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Logs of the bridge by name and level.
+"""Enable log lines of the backend by log module and level.
 
-Levels are the bridge's numbers (0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical, 6 off) or names.
-Lines are written to the log (``LOG_LEVEL_PT_...``), and to Python's `logging` under
+Levels are the Gaudi bridge's numbers (0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical, 6 off) or
+their names. Lines are written to the backend's log (see ``LOG_LEVEL_PT_...``) and to Python loggers below
 ``habana_frameworks.torch``.
 """
 
@@ -15,7 +15,7 @@ from habana_frameworks.torch.internal.settings.log_settings import LEVELS
 
 __all__ = ["Logger", "enable_logging", "get_log_level"]
 
-#: The level of Python's `logging` for each level in `LEVELS`.
+#: The level of Python's `logging` for each of the bridge's levels, in the order of `LEVELS`.
 _NUMBERS = (*logs.PYTHON_LEVELS, logging.CRITICAL + 1)
 
 
@@ -34,12 +34,12 @@ def get_log_level(level: int | str) -> int:
 
 
 def enable_logging(name: str, level: int | str) -> None:
-    """Enable the log lines of a part of the bridge at a level and above.
+    """Enable the log lines of a log module at a level and above.
 
     Args:
         name: a log module, such as ``PT_COMPILE`` or ``PT_KERNEL``, or the name of a Python logger below
             ``habana_frameworks.torch``.
-        level: as in `get_log_level`.
+        level: number or name of a level (see the module).
     """
     number = get_log_level(level)
     if logs.set_level(name, number):

@@ -1,4 +1,4 @@
-"""Properties of the device whose names may change."""
+"""Experimental functions of the Gaudi bridge: device properties, recompilation, emulated peers."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ __all__ = [
 
 
 def _data_ptr(tensor: torch.Tensor) -> int:
-    """Return the device address of a tensor's first element. The host cannot access it."""
+    """Return the device address of a tensor's first element. The host cannot access this address."""
     return tensor.data_ptr()
 
 
 def _get_device_type() -> synDeviceType:
-    """Return the generation of the device, for comparison with members of `synDeviceType`."""
+    """Return the Gaudi generation that the device simulates, as a member of `synDeviceType`."""
     return simulated_type()
 
 
 def _is_fp16_supported() -> bool:
-    """Return whether programs may use float16: on all generations except the first."""
+    """Return whether the simulated Gaudi supports float16. The first generation does not."""
     return simulated_type() != synDeviceType.synDeviceGaudi
 
 

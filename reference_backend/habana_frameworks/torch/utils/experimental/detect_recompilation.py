@@ -1,4 +1,4 @@
-"""Find the modules of a model whose shapes change. Each new shape would cause a recompilation of a graph."""
+"""Find the modules of a model whose shapes change, because each new shape recompiles a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Shape = Any
 
 
 def get_shape(inp: Any) -> Shape:
-    """Return the shapes of tensors in lists, tuples and dicts; for other values, the names of their types."""
+    """Return the shape of a tensor, or the nested shapes of a list, tuple or dict.
+
+    A value of any other type is represented by the name of its type.
+    """
     if isinstance(inp, torch.Tensor):
         return tuple(inp.shape)
     if isinstance(inp, (list, tuple)):
@@ -29,7 +32,7 @@ def get_shape(inp: Any) -> Shape:
 
 
 def data_dynamicity(dl: Iterable[Any]) -> collections.Counter[Shape]:
-    """Count the shapes of a loader's batches, print the counts and return them."""
+    """Count the batches of a data loader by shape, print the counts and return them."""
     counts = collections.Counter(get_shape(batch) for batch in dl)
     print(f"{sum(counts.values())} batches have {len(counts)} different shapes")
     for shape, count in counts.most_common():
@@ -38,17 +41,17 @@ def data_dynamicity(dl: Iterable[Any]) -> collections.Counter[Shape]:
 
 
 class const_shape_dataloader:
-    """Iterates over a loader's batches and pads the last dimension of each tensor with zeros to one length.
+    """Wrapper of a data loader that pads the last dimension of each tensor with zeros to one length.
 
     Tensors with fewer than two dimensions, such as labels, are unchanged.
     """
 
     def __init__(self, dl: Iterable[Any], maxlen: int) -> None:
-        """Wrap a loader. A tensor longer than ``maxlen`` raises ValueError."""
+        """Wrap the data loader ``dl``. A tensor whose last dimension exceeds ``maxlen`` raises ValueError."""
         self.loader, self.length = dl, maxlen
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over padded batches."""
+        """Yield the padded batches."""
         for batch in self.loader:
             yield torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: _padded(t, self.length), batch)
 
@@ -60,13 +63,14 @@ class const_shape_dataloader:
 def detect_recompilation_auto_model(
     model: torch.nn.Module, mdlname: str = "Net", waittime: float = 1, csv_out: str = "out"
 ) -> torch.nn.Module:
-    """Record the shapes of a model's modules. The new method `analyse_dynamicity` writes them to files.
+    """Record the input and output shapes of all modules of a model in later calls, and return the model.
 
-    ``<csv_out>_1.csv`` has one row for each call of a module with new shapes. ``<csv_out>_2.csv`` has the
-    number of these calls after the first one, for each module.
+    The model gets a method ``analyse_dynamicity``, which writes two files. ``<csv_out>_1.csv`` has one row
+    for each call of a module with new shapes. ``<csv_out>_2.csv`` has, for each module, the number of these
+    rows without the module's first call.
 
     Args:
-        model: the model, which is returned.
+        model: the model to watch.
         mdlname: name of the model in the files.
         waittime: not used, because shapes are known without waiting for the device.
         csv_out: prefix of the file names.
@@ -105,7 +109,7 @@ class _ShapeRecorder:
         if input_shapes not in known_shapes:
             comment = "first call" if not known_shapes else "new input"
         elif result not in known_shapes[input_shapes]:
-            comment = "the same input shapes gave other output shapes: an operator depends on values"
+            comment = "different output shapes for known input shapes: an operator depends on values"
         else:
             comment = ""
         known_shapes.setdefault(input_shapes, set()).add(result)
@@ -115,7 +119,7 @@ class _ShapeRecorder:
             self.step += 1
 
     def write(self) -> None:
-        """Write the file of calls with new shapes, and the file of recompilation counts."""
+        """Write the file of module calls with new shapes, and the file of recompilation counts."""
         with open(f"{self.path}_1.csv", "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(_DETAILS)
@@ -129,7 +133,7 @@ class _ShapeRecorder:
 
 @dataclasses.dataclass
 class _Hook:
-    """A forward hook of one module, which can be pickled with the module."""
+    """A forward hook that records the shapes of one module. It is a class so that it can be pickled."""
 
     watch: _ShapeRecorder
     name: str

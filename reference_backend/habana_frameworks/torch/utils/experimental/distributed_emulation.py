@@ -1,4 +1,4 @@
-"""Emulate the peers of a rank for a part of a program; see `distributed.hccl.emulated`."""
+"""Emulate the peers of a rank during a part of a program (see `distributed.hccl.emulated`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _VARIABLE = "PT_HPU_EMULATE_DISTRIBUTED"
 
 @contextlib.contextmanager
 def emulate_distributed(world_size: int, rank: int = 0) -> Iterator[None]:
-    """Emulate the peers of one rank for process groups that are created inside the block.
+    """Context manager that emulates the other ranks of process groups that are created in its block.
 
     Args:
-        world_size: number of ranks.
+        world_size: number of ranks of the emulated job.
         rank: the rank of this process.
 
     Raises:
-        ValueError: the rank does not exist.
+        ValueError: the rank is not below the world size.
     """
     if not 0 <= rank < world_size:
         raise ValueError(f"a job of {world_size} ranks has no rank {rank}. Use 0 to {world_size - 1}.")

@@ -1,1 +1,1 @@
-"""The passes by stage. `passes` defines their order."""
+"""The passes of the compile backend. The module `passes` defines the order of the passes."""

@@ -111,7 +111,7 @@ def _may_move_before_cluster(node: Node, cluster: Partition, partition_of: dict[
 
 
 def pass_make_symints_available(ctx: OptimizerContext) -> bool:
-    """Make symbolic sizes inputs of a cluster that uses the sizes and cannot read them from its tensors."""
+    """Add the symbolic sizes that a cluster uses to the inputs of the cluster."""
     if not ctx.is_dynamic:
         return False
     graph = ctx.graph_module.graph
@@ -166,7 +166,7 @@ def connect_partitions(ctx: OptimizerContext) -> None:
 
 
 def dissolve_clusters(ctx: OptimizerContext) -> None:
-    """Make each node a separate partition, for graphs whose clusters do not have recipes."""
+    """Make each node a separate partition. This is used if the clusters of a graph do not have recipes."""
     nodes = [node for partition in ctx.partitions for node in partition.nodes]
     if not ctx.partitions:
         kinds = ("placeholder", "get_attr", "output")

@@ -43,7 +43,7 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
 
 
 def _can_be_copied(ctx: OptimizerContext, node: Node) -> bool:
-    """Return whether nothing can change a constant, so that a fused recipe may contain a CPU copy of it."""
+    """Return whether a recipe may contain a constant. Fused recipes copy it, so nothing may change it."""
     return not ctx.fused or ctx.frozen or all(user.target in _COPIES_OF_CONSTANTS for user in node.users)
 
 

@@ -23,10 +23,10 @@ def pass_summarize_graph(ctx: OptimizerContext) -> bool:
 
 
 def pass_check_eager_fallbacks(ctx: OptimizerContext) -> bool:
-    """Reject operators outside recipes if ``use_eager_fallback`` is off.
+    """Reject operators that recipes cannot contain if ``use_eager_fallback`` is off.
 
     Raises:
-        AssertionError: the graph has operators outside recipes; the message names them.
+        AssertionError: the graph has nodes with placement `EAGER`; the message names the nodes.
     """
     eager = [node for p in ctx.partitions if p.placement is Placement.EAGER for node in p.nodes]
     assert config.use_eager_fallback or not eager, (

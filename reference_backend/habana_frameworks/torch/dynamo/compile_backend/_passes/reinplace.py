@@ -84,16 +84,17 @@ def _reads_base_through_another_argument(node: Node, base: Node, aliases: Aliase
     remaining_arguments: list[Node] = []
     map_arg((node.args[1:], node.kwargs), remaining_arguments.append)
     if node.target in _ADD:
-        # `base` itself may be another argument of an elementwise operator, which reads each element before it
-        # writes the element. A view of `base` may not: the operator may have overwritten its elements.
+        # An elementwise operator reads each element before it writes the element, so another argument may be
+        # `base` itself. The other argument must not be a view of `base`, because the operator may overwrite
+        # elements of the view before it reads the elements.
         remaining_arguments = [argument for argument in remaining_arguments if argument is not base]
     return any(aliases.may_share_memory(argument, base) for argument in remaining_arguments)
 
 
 def _copy_back_node(node: Node, base: Node) -> Node | None:
-    """Return the node that copies the result back into its input at the end of the graph, or None.
+    """Return the node that copies the result of `node` to the graph input `base`, or None.
 
-    A graph that writes to its input ends with such a copy.
+    A graph that writes to an input ends with a copy to this input.
     """
     if base.op != "placeholder":
         return None

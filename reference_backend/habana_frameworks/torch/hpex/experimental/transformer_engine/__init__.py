@@ -1,8 +1,8 @@
 """Training in fp8: `Linear` and `FusedAttention` compute in fp8 within `fp8_autocast`.
 
-Scales are delayed (Micikevicius et al., 2022): the scales of a step depend on the largest magnitudes of
-earlier steps. Under `torch.compile` a module breaks the graph, because its autograd function changes the
-scales, which are state of the module.
+Scales are delayed (Micikevicius et al., 2022): the fp8 scales of a training step depend on the largest
+magnitudes in earlier steps. Under `torch.compile` a module breaks the graph, because its autograd function
+changes the scales, which are state of the module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attention that computes in fp8."""
+"""An attention module that computes in fp8."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _Q, _K, _V = range(3)
 
 
 class _Fp8Attention(torch.autograd.Function):
-    """Attention of the fp8 values ``low_q``, ``low_k`` and ``low_v``, to which the caller rounded q, k and v.
+    """Autograd function of attention in fp8.
 
-    The backward pass rounds the gradient of the output to fp8.
+    ``low_q``, ``low_k`` and ``low_v`` are q, k and v, rounded to fp8 by the caller. The backward pass rounds
+    the gradient of the output to fp8.
     """
 
     @staticmethod
@@ -72,7 +73,7 @@ class _Fp8Attention(torch.autograd.Function):
 
 
 class FusedAttention(Fp8Module):
-    """`hpex.kernels.FusedSDPA` as a module, which computes in fp8 within `fp8_autocast`."""
+    """Module for scaled dot product attention (`hpex.kernels.FusedSDPA`), in fp8 within `fp8_autocast`."""
 
     SCALED_TENSOR_COUNTS = (3, 1)
 
@@ -85,9 +86,10 @@ class FusedAttention(Fp8Module):
         """Create a module.
 
         Args:
-            scale: factor of the scores; None for 1 / sqrt of the number of features.
+            scale: factor of the attention scores; None for 1 / sqrt(number of features).
             attention_dropout: probability of dropout in training.
-            enable_recompute: recompute the attention matrix in the backward pass. In fp8 it is always saved.
+            enable_recompute: recompute the attention matrix in the backward pass. Not used in fp8: there the
+                matrix is always saved.
         """
         super().__init__()
         self.scale, self.attention_dropout, self.enable_recompute = scale, attention_dropout, enable_recompute
@@ -101,7 +103,7 @@ class FusedAttention(Fp8Module):
         is_causal: bool = False,
         softmax_mode: str = "None",
     ) -> torch.Tensor:
-        """Return attention; arguments are as for `hpex.kernels.FusedSDPA`."""
+        """Return the attention of query, key and value, with the arguments of `hpex.kernels.FusedSDPA`."""
         if not FP8GlobalStateManager.is_fp8_enabled():
             p = self.attention_dropout if self.training else 0.0
             unrounded_result = FusedSDPA.apply(
@@ -113,7 +115,7 @@ class FusedAttention(Fp8Module):
             key, value = (t.repeat_interleave(query.size(1) // t.size(1), 1) for t in (key, value))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
         low = self.rounded(recipe, group, query, key, value)
-        # Dynamo breaks the graph at an autograd function that receives the same tensor twice.
+        # If an autograd function receives the same tensor twice, Dynamo breaks the graph. So pass views.
         key = key.view_as(key) if key is query else key
         value = value.view_as(value) if value is query or value is key else value
         result: torch.Tensor = _Fp8Attention.apply(  # type: ignore[no-untyped-call]

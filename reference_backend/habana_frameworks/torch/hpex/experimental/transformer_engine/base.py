@@ -1,4 +1,4 @@
-"""State that all fp8 modules share."""
+"""The base class of modules that compute in fp8."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .utils import INITIAL_HISTORY_LENGTH, FP8TensorMeta
 
 
 class Fp8Module(torch.nn.Module):
-    """A module whose state contains the fp8 scales of its tensors."""
+    """A module whose state contains the fp8 scales of its input, weight and gradient tensors."""
 
-    #: Number of scaled tensors in the forward pass, and in the backward pass.
+    #: Number of tensors that are scaled in the forward pass, and in the backward pass.
     SCALED_TENSOR_COUNTS = (2, 1)
 
     def __init__(self, device: torch.device | str | None = None) -> None:
@@ -30,7 +30,7 @@ class Fp8Module(torch.nn.Module):
             target_device = torch.device(DEVICE_TYPE)
         with torch.inference_mode(
             False
-        ):  # training must be able to write to scales that were created under inference mode
+        ):  # otherwise training could not write to scales that were created under inference mode
             self.fp8_meta = {
                 name: FP8TensorMeta.make(tensor_count, INITIAL_HISTORY_LENGTH, target_device)
                 for name, tensor_count in zip(
@@ -39,7 +39,7 @@ class Fp8Module(torch.nn.Module):
             }
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
-        """Move the scales to the device of the parameters, without changing their dtype or values."""
+        """Apply ``fn`` as in `torch.nn.Module`, and move the fp8 scales to the resulting device only."""
         module = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = fn(torch.empty(0, device=self.fp8_meta["scaling_fwd"].scale.device)).device
         if device.type != "meta":
@@ -51,11 +51,14 @@ class Fp8Module(torch.nn.Module):
             self.fp8_meta = {name: meta.to(device) for name, meta in self.fp8_meta.items()}
 
     def metas(self, device: torch.device, steps: int = 0) -> dict[str, FP8TensorMeta]:
-        """Return the scales of both passes, on the device of an input and with history for a number of steps.
+        """Return the scales of the forward and backward pass, on ``device`` and with enough history.
+
+        If the scales are on another device, or their history has fewer than ``steps`` steps, they are
+        replaced.
 
         Raises:
-            RuntimeError: in a graph, the scales are on another device or have too little history: the
-                backward pass of a graph cannot write to tensors that its forward pass creates.
+            RuntimeError: the scales would have to be replaced under `torch.compile`. This is not possible,
+                because the backward pass of a graph cannot write to tensors that its forward pass creates.
         """
         meta = self.fp8_meta["scaling_fwd"]
         room = meta.amax_history.size(0)
@@ -76,17 +79,18 @@ class Fp8Module(torch.nn.Module):
         return self.fp8_meta
 
     def should_update_scales(self) -> bool:
-        """Return whether a forward pass updates the scales: in training, if magnitudes are measured, and not
-        in a recomputation.
+        """Return whether a forward pass updates the scales.
+
+        This is True in training if magnitudes are measured, except in the recomputation of a checkpoint.
         """
         return self.training and measures_magnitudes() and not in_backward()
 
     @torch.no_grad()
     def rounded(self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the tensors of the forward pass in fp8, and the inverse of their scales.
+        """Return the given tensors of the forward pass in fp8, followed by one tensor of inverse scales.
 
-        A forward pass that updates the scales begins a step. The returned inverse is a copy, so that the
-        backward pass uses the scales of its forward pass.
+        If this forward pass updates the scales, this call begins a step. The inverse scales are a copy, so
+        that the backward pass uses the scales of its own forward pass.
         """
         measure = self.should_update_scales()
         meta = self.metas(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]
@@ -100,7 +104,7 @@ class Fp8Module(torch.nn.Module):
         return (*low, meta.scale_inv.clone())
 
     def get_extra_state(self) -> torch.Tensor:
-        """Return scales and histories as uint8 bytes."""
+        """Return scales and magnitude histories, serialized as a uint8 tensor, for the ``state_dict``."""
         buffer = io.BytesIO()
         torch.save(
             {name: dataclasses.asdict(meta.to(torch.device("cpu"))) for name, meta in self.fp8_meta.items()},
@@ -109,18 +113,18 @@ class Fp8Module(torch.nn.Module):
         return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore a state that `get_extra_state` returned.
+        """Restore scales and histories that `get_extra_state` returned.
 
         Raises:
-            ValueError: the bytes contain a different state.
+            ValueError: the state does not have the entries of this module.
         """
         if state is None or not isinstance(state, torch.Tensor) or not state.numel():
             return
         loaded = torch.load(io.BytesIO(state.cpu().numpy().tobytes()), weights_only=True)
         if set(loaded) != set(self.fp8_meta):
             raise ValueError(
-                f"the state of {type(self).__name__} has {sorted(loaded)}, not {sorted(self.fp8_meta)}: "
-                "omit its _extra_state to start with new scales"
+                f"the _extra_state of {type(self).__name__} has {sorted(loaded)}, not "
+                f"{sorted(self.fp8_meta)}. Remove _extra_state from the state dict to start with new scales."
             )
         device = self.fp8_meta["scaling_fwd"].scale.device
         self.fp8_meta = {name: FP8TensorMeta(**tensors).to(device) for name, tensors in loaded.items()}

@@ -1,4 +1,4 @@
-"""Activation checkpointing of modules that compute in fp8."""
+"""Activation checkpointing for modules that compute in fp8."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .fp8 import FP8GlobalStateManager, in_backward
 
 
 class activation_checkpointing(contextlib.ContextDecorator):
-    """Restore the fp8 state of a checkpointed function when the backward pass reruns the function.
+    """Context manager that restores the fp8 state when the backward pass reruns a checkpointed function.
 
-    Decorates the function, or wraps a ``with`` block. Modules detect the second run of the function and do
-    not update their scales in the second run. A compiled module in a checkpoint that is not compiled cannot
-    detect the second run, so its steps are counted twice.
+    It can also decorate the function. Modules detect the second run of the function and do not update their
+    scales in this run. Limitation: a compiled module in a checkpoint that is not compiled cannot detect the
+    second run, so its steps are counted twice.
     """
 
     def __init__(self) -> None:
-        """Store the state of `fp8_autocast`."""
+        """Store the current state of `fp8_autocast`, which the second run restores."""
         self._state = FP8GlobalStateManager.get_fp8_autocast_state()
         self._before: list[tuple[bool, Any, Any]] = []
 
@@ -39,8 +39,11 @@ class activation_checkpointing(contextlib.ContextDecorator):
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a function and save no intermediate results. The backward pass reruns it in the same fp8 state."""
-    if torch.compiler.is_compiling():  # the trace already contains the fp8 state for both runs
+    """Run a function without saving intermediate results (activation checkpointing), and return its result.
+
+    The backward pass reruns the function with the fp8 state of the first run.
+    """
+    if torch.compiler.is_compiling():  # the traced graph contains the fp8 state for both runs
         return torch_checkpoint.checkpoint(function, *args, use_reentrant=False, **kwargs)
     rerun_context = activation_checkpointing()
 

@@ -16,7 +16,7 @@ from .utils import FP8TensorMeta
 
 
 class FP8GlobalStateManager:
-    """State of the process: whether fp8 is enabled, recipe, group of ranks, and measurement mode."""
+    """The fp8 state of the process: whether fp8 is enabled, recipe, group of ranks, and measurement mode."""
 
     FP8_ENABLED = False
     FP8_RECIPE: DelayedScaling | None = None
@@ -26,17 +26,17 @@ class FP8GlobalStateManager:
 
     @classmethod
     def set_measurement_mode(cls, manual: bool, manual_value: bool = True) -> None:
-        """Select when modules measure magnitudes and change scales.
+        """Select when fp8 modules measure magnitudes and change their scales.
 
         Args:
-            manual: True: ``manual_value`` decides. False: modules measure in each training step.
-            manual_value: whether modules measure, if ``manual`` is True.
+            manual: if False, modules measure in each training step. If True, ``manual_value`` decides.
+            manual_value: whether modules measure in training; used only if ``manual`` is True.
         """
         cls.MANUAL_MEASUREMENT = manual_value if manual else None
 
     @classmethod
     def get_manual_measurement_mode(cls) -> bool | None:
-        """Return ``manual_value`` of the last call, or None if modules measure in each training step."""
+        """Return whether modules measure by manual choice, or None if they measure in each training step."""
         return cls.MANUAL_MEASUREMENT
 
     @classmethod
@@ -56,35 +56,35 @@ class FP8GlobalStateManager:
 
     @classmethod
     def get_fp8_autocast_state(cls) -> tuple[bool, DelayedScaling | None, Any]:
-        """Return the state for `set_fp8_autocast_state`."""
+        """Return whether fp8 is enabled, the recipe and the group, for `set_fp8_autocast_state`."""
         return cls.FP8_ENABLED, cls.FP8_RECIPE, cls.FP8_GROUP
 
     @classmethod
     def set_fp8_autocast_state(cls, state: tuple[bool, DelayedScaling | None, Any]) -> None:
-        """Restore a state that `get_fp8_autocast_state` returned."""
+        """Restore a state of `fp8_autocast` that `get_fp8_autocast_state` returned."""
         cls.FP8_ENABLED, cls.FP8_RECIPE, cls.FP8_GROUP = state
 
     @classmethod
     def reset(cls) -> None:
-        """Restore the state at import."""
+        """Restore the initial state: fp8 disabled, default recipe, no manual measurement mode."""
         cls.set_fp8_autocast_state((False, None, None))
         cls.FP8_AUTOCAST_DEPTH = 0
         cls.MANUAL_MEASUREMENT = None
 
-    #: The name in the bridge's package.
+    #: The name of `reset` in the Gaudi bridge.
     reset_global_state = reset
 
 
 def measures_magnitudes() -> bool:
-    """Return whether modules measure magnitudes and change scales in training."""
+    """Return whether fp8 modules measure magnitudes and change their scales in training."""
     return FP8GlobalStateManager.MANUAL_MEASUREMENT is not False
 
 
 def in_backward() -> bool:
-    """Return whether a backward pass runs in this thread. Activation checkpoints then rerun forward passes.
+    """Return whether a backward pass is running in this thread.
 
-    While Dynamo traces a graph, the result is False: the forward pass is traced once, and the compiler
-    decides what the backward pass recomputes.
+    A forward pass inside a backward pass is the recomputation of an activation checkpoint. While Dynamo
+    traces a graph, the result is False.
     """
     return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
@@ -105,9 +105,9 @@ def fp8_autocast(
 
     Args:
         enabled: compute in fp8.
-        force_measurement: True: modules measure magnitudes and change scales in the block. False: they do
-            not. None: the mode of `FP8GlobalStateManager.set_measurement_mode` decides.
-        fp8_recipe: the recipe, or its fields; None for the default.
+        force_measurement: whether modules measure magnitudes and change scales in the block; None for the
+            mode that `FP8GlobalStateManager.set_measurement_mode` selected.
+        fp8_recipe: the recipe, or a mapping with fields of `DelayedScaling`; None for the default recipe.
         fp8_group: group of ranks that share magnitudes; None for all ranks.
     """
     state = FP8GlobalStateManager.get_fp8_autocast_state()
@@ -127,15 +127,15 @@ def fp8_autocast(
 
 
 def get_fp8_te_dtype(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> torch.dtype:
-    """Return the dtype of a recipe for the forward pass or the backward pass."""
+    """Return the fp8 dtype of a recipe for the forward pass, or for the backward pass."""
     return fp8_recipe.fp8_format.forward if fprop_tensor else fp8_recipe.fp8_format.backward
 
 
 def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool:
-    """Return whether tensors are rounded stochastically. Tensors of the forward pass never are.
+    """Return whether tensors are rounded stochastically. Tensors of the forward pass are never rounded so.
 
-    For gradients, ``PT_TE_FORCE_SR_BWD`` decides if it is set. Otherwise they are rounded stochastically if
-    the recipe requests it or its format is hybrid.
+    Gradients are rounded stochastically if the recipe requests stochastic rounding, or if the recipe's format
+    is HYBRID. The environment variable ``PT_TE_FORCE_SR_BWD`` overrides this for gradients.
     """
     if fprop_tensor:
         return False
@@ -146,14 +146,14 @@ def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool
 
 
 def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:
-    """Return the largest number of a recipe's dtype on this device; hardware limits may reduce it."""
+    """Return the largest number of a recipe's fp8 dtype; simulated hardware limits may reduce the number."""
     return low_precision_rounding.largest_number(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
 
 
 def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float, margin: int) -> torch.Tensor:
-    """Return the scale that maps the largest magnitude to the largest number, minus a margin in bits.
+    """Return new scales: each maps the largest magnitude ``amax`` to ``fp8_max`` / 2**margin.
 
-    If the magnitude is 0, infinity or NaN, the scale is unchanged.
+    If a magnitude is 0, infinite or NaN, the previous scale is returned.
     """
     wanted = (fp8_max / amax) / 2**margin
     usable = (amax > 0) & torch.isfinite(amax) & torch.isfinite(wanted)
@@ -162,11 +162,11 @@ def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float,
 
 @torch.no_grad()
 def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
-    """Begin a step: every ``interval`` steps, compute new scales from the history and shift the history.
+    """Begin a training step: every ``interval`` steps, compute new scales and shift the magnitude history.
 
-    A tensor decides whether the scales change, so that all steps of a compiled program have the same graph.
-    The functions of a recipe are called in each step, including the first, in which all magnitudes are 0.
-    With ``reduce_amax``, the ranks of a group exchange the magnitudes of the last step, in each step.
+    The condition is a tensor and not a Python bool, so that a compiled program has one graph for all steps.
+    Therefore the functions of a recipe are called in each step, including the first step, in which all
+    magnitudes are 0. With ``reduce_amax``, the ranks of a group exchange the magnitudes of the last step.
     """
     is_update_step = (meta.step > 0) & (meta.step % recipe.interval == 0)
     history = meta.amax_history[: recipe.amax_history_len]

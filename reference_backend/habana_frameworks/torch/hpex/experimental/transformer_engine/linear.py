@@ -27,11 +27,11 @@ _INPUT, _WEIGHT, _GRAD = FP8FwdTensors.GEMM1_INPUT, FP8FwdTensors.GEMM1_WEIGHT, 
 
 
 class _Fp8Linear(torch.autograd.Function):
-    """Compute x w' + b and its gradients as products of fp8 values.
+    """Autograd function that computes ``inp @ weight.T + bias`` and its gradients with products in fp8.
 
-    The caller rounds ``inp`` and ``weight`` to the fp8 values ``x`` and ``w``, because rounding changes the
-    scales of the module. In a graph of Dynamo, the forward pass of an ``autograd.Function`` must not change
-    the state of a module.
+    ``x`` and ``w`` are ``inp`` and ``weight``, rounded to fp8 by the caller. This function cannot round them,
+    because rounding changes the scales of the module. In a graph of Dynamo, the forward pass of an
+    ``autograd.Function`` must not change the state of a module.
     """
 
     @staticmethod
@@ -92,11 +92,11 @@ class Linear(Fp8Module):
             in_features: number of input features.
             out_features: number of output features.
             bias: add a bias.
-            skip_weight_param_allocation: the module has no parameters, and each call passes them.
-            dtype: dtype of the parameters, as ``params_dtype``.
+            skip_weight_param_allocation: create no parameters; each call then passes weight and bias.
+            dtype: another name of ``params_dtype``.
             device: device of the parameters; None for hpu.
             params_dtype: dtype of the parameters; None for torch's default.
-            minimize_memory: not used: fp8 weights are not kept between steps.
+            minimize_memory: not used, because fp8 weights are not stored between steps.
         """
         super().__init__(device)
         self.in_features, self.out_features, self.use_bias = in_features, out_features, bias
@@ -122,17 +122,18 @@ class Linear(Fp8Module):
         bias: torch.Tensor | None = None,
         is_first_microbatch: bool | None = None,
     ) -> torch.Tensor:
-        """Return x w' + b.
+        """Return ``inp @ weight.T + bias``.
 
         Args:
-            inp: [..., in_features].
-            weight: [out_features, in_features]; None for the module's own weight.
-            bias: [out_features]; None for the module's own bias. It is not used if the module was created
-                without a bias.
-            is_first_microbatch: not used, because fp8 weights are not kept between calls.
+            inp: input of shape [..., in_features].
+            weight: shape [out_features, in_features]; None for the module's own weight.
+            bias: shape [out_features]; None for the module's own bias. The argument is not used if the module
+                was created without a bias.
+            is_first_microbatch: not used, because fp8 weights are not stored between calls.
 
         Raises:
-            RuntimeError: there is no weight, because ``skip_weight_param_allocation`` was requested.
+            RuntimeError: no weight was passed, and the module was created with
+                ``skip_weight_param_allocation``.
         """
         weight = self.weight if weight is None else weight
         bias = (self.bias if bias is None else bias) if self.use_bias else None
@@ -150,5 +151,5 @@ class Linear(Fp8Module):
         return result
 
     def extra_repr(self) -> str:
-        """Return the sizes, like `torch.nn.Linear`."""
+        """Return the text inside the module's ``repr``: the sizes, as in `torch.nn.Linear`."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.use_bias}"

@@ -1,4 +1,4 @@
-"""Recipes: fp8 dtypes, and the computation of scales from observed magnitudes."""
+"""Recipes of fp8 training: dtypes, and how scales are computed from observed magnitudes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Amax = Literal["max", "most_recent"] | Callable[[torch.Tensor], torch.Tensor]
 
 
 class Format(enum.Enum):
-    """Dtypes of the forward and of the backward pass."""
+    """Fp8 dtypes of the forward pass and of the backward pass."""
 
     E4M3 = (torch.float8_e4m3fn, torch.float8_e4m3fn)
     E5M2 = (torch.float8_e5m2, torch.float8_e5m2)
@@ -32,27 +32,27 @@ class Format(enum.Enum):
 
 @dataclasses.dataclass
 class DelayedScaling:
-    """A recipe that computes each scale from the largest magnitudes of earlier steps.
+    """A recipe that computes each fp8 scale from the largest magnitudes in earlier steps.
 
     Raises:
         ValueError: a field has an invalid value.
     """
 
-    #: Headroom of the scale in bits.
+    #: Headroom in bits: scales are divided by 2**margin.
     margin: int = 0
     #: Number of steps between two changes of a scale.
     interval: int = 1
     fp8_format: Format = Format.HYBRID
-    #: Number of steps in the history.
+    #: Number of steps in the history of magnitudes.
     amax_history_len: int = 1
-    #: The largest magnitude of the history, the most recent one, or a function of the history.
+    #: The magnitude for the scale: the maximum of the history, the last entry, or a function of the history.
     amax_compute_algo: Amax = "most_recent"
-    #: (magnitudes, previous scales, largest number of the dtype, recipe) -> scales; None for the default
-    #: function.
+    #: Function (magnitudes, previous scales, largest number of the dtype, recipe) -> scales; None for the
+    #: default function.
     scaling_factor_compute_algo: Callable[..., torch.Tensor] | None = None
-    #: All ranks of a group share the largest magnitudes.
+    #: Whether the ranks of a group use the maximum of their magnitudes.
     reduce_amax: bool = True
-    #: Gradients are rounded stochastically.
+    #: Whether gradients are rounded stochastically.
     stochastic_rounding: bool = False
 
     def __post_init__(self) -> None:

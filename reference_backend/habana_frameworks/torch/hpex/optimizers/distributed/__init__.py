@@ -1,4 +1,4 @@
-"""Optimizers for `torch.distributed.optim.DistributedOptimizer`, which passes gradients as an argument."""
+"""Fused optimizers for `torch.distributed.optim.DistributedOptimizer`: ``step`` accepts the gradients."""
 
 from __future__ import annotations
 

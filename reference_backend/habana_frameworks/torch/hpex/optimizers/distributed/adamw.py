@@ -1,4 +1,4 @@
-"""AdamW with explicit gradients."""
+"""The optimizer AdamW with gradients as an argument of ``step``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class FusedAdamW:
-    """`hpex.optimizers.FusedAdamW` with a step that takes the gradients of all parameters as an argument."""
+    """AdamW like `hpex.optimizers.FusedAdamW`, but ``step`` accepts the gradients of all parameters."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class FusedAdamW:
         """
         if not params and not _allow_empty_param_list:
             raise ValueError("optimizer got an empty parameter list")
-        # This inner optimizer only checks the arguments and stores the state. Its step is not used.
+        # The inner optimizer checks the arguments and stores the state. Its method `step` is not used.
         self._inner = adamw.FusedAdamW(
             params or [torch.zeros(0)], lr, betas, eps, weight_decay, True, moments_dtype
         )
@@ -39,7 +39,7 @@ class FusedAdamW:
 
     @torch.no_grad()
     def step(self, gradients: list[torch.Tensor | None]) -> None:
-        """Take a step with one gradient, or None, for each parameter.
+        """Update the parameters. ``gradients`` has one gradient, or None, for each parameter.
 
         Raises:
             ValueError: the number of gradients differs from the number of parameters.
@@ -47,7 +47,7 @@ class FusedAdamW:
         parameters = self.param_group["params"]
         if len(gradients) != len(parameters):
             raise ValueError(
-                f"the step takes a gradient for each of {len(parameters)} parameters, but got "
+                f"step needs one gradient (or None) for each of {len(parameters)} parameters, but got "
                 f"{len(gradients)}"
             )
         chosen = [(p, g) for p, g in zip(parameters, gradients, strict=True) if g is not None]
