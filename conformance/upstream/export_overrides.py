@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conformance.plan.levels.manifest import minor_of
 from conformance.upstream.exported_deviations import Export, MatchedDeviation, NotExported
 
 _TABLES = {"operator": "OP_OVERRIDES", "module": "MODULE_OVERRIDES", "optimizer": "OPTIMIZER_OVERRIDES"}
 
-_DECORATORS = '''
-
-def _for(device_type, entry):
-    return DecorateInfo(
-        entry.decorators, entry.cls_name, entry.test_name, device_type=device_type, dtypes=entry.dtypes
-    )
-
+_APPLY = '''
 
 def apply():
     """Add the decorators to torch's databases; a second call adds nothing."""
@@ -26,8 +21,6 @@ def apply():
     from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
 
-    # A test of a renamed PrivateUse1 device may look up decorators by either name.
-    also = ["privateuse1"] if torch._C._get_privateuse1_backend_name() == DEVICE else []
     for table, database, name in (
         (OP_OVERRIDES, op_db, lambda info: info.full_name),
         (MODULE_OVERRIDES, module_db, lambda info: info.name),
@@ -36,21 +29,40 @@ def apply():
         for info in database:
             new = table.get(name(info), [])
             if not any(entry in info.decorators for entry in new):
-                more = [_for(device_type, entry) for device_type in also for entry in new]
-                info.decorators = (*info.decorators, *new, *more)
+                info.decorators = (*info.decorators, *%s)
 
 
 apply()
 '''
 
+#: A test of a renamed PrivateUse1 device may look up decorators by either name. From this release on,
+#: ``device_type`` accepts a list; before, every decorator needs a copy for the other name.
+_FIRST_WITH_LISTS = (2, 14)
+_DEVICES = """DEVICES = [DEVICE]
+if torch._C._get_privateuse1_backend_name() == DEVICE:
+    DEVICES.append("privateuse1")"""
+_COPIES = """
+
+def _with_copies(entries):
+    return entries + [
+        DecorateInfo(
+            entry.decorators, entry.cls_name, entry.test_name, device_type=device_type, dtypes=entry.dtypes
+        )
+        for device_type in DEVICES[1:]
+        for entry in entries
+    ]
+"""
+
 
 def overrides_file(exported: Export, source: str) -> str:
     """Return the text of a Python file. Importing the file decorates the tests of all exported deviations."""
+    has_lists = minor_of(exported.torch) >= _FIRST_WITH_LISTS
     lines = header_lines(exported, source, "Known deviations", ["import unittest", "", "import torch"])
     lines += [
         "from torch.testing._internal.opinfo.core import DecorateInfo",
         "",
         f"DEVICE = {exported.device!r}",
+        *_DEVICES.splitlines(),
     ]
     lines += [
         "",
@@ -62,12 +74,14 @@ def overrides_file(exported: Export, source: str) -> str:
     lines.append("}")
     for kind, table in _TABLES.items():
         lines += ["", f"{table} = {{"]
-        lines += _database_lines([each for each in exported.matched if each.test.kind == kind])
+        matched = [each for each in exported.matched if each.test.kind == kind]
+        lines += _database_lines(matched, "DEVICES" if has_lists else "DEVICE")
         lines.append("}")
-    return "\n".join(lines) + "\n" + _DECORATORS + not_exported_comment(exported.not_exported)
+    apply = _APPLY % "new" if has_lists else _COPIES + _APPLY % "_with_copies(new)"
+    return "\n".join(lines) + "\n" + apply + not_exported_comment(exported.not_exported)
 
 
-def _database_lines(matched: Sequence[MatchedDeviation]) -> list[str]:
+def _database_lines(matched: Sequence[MatchedDeviation], device_type: str) -> list[str]:
     """Return the lines for the entries of one database. Dtypes with the same decorator share one line."""
     grouped: dict[str, dict[tuple[str, str, str], list[str | None]]] = {}
     for each in matched:
@@ -80,7 +94,7 @@ def _database_lines(matched: Sequence[MatchedDeviation]) -> list[str]:
     for subject in sorted(grouped):
         lines.append(f"    {subject!r}: [")
         for (owner, name, decorator), dtypes in grouped[subject].items():
-            arguments = f"{decorator}, {owner!r}, {name!r}, device_type=DEVICE"
+            arguments = f"{decorator}, {owner!r}, {name!r}, device_type={device_type}"
             named = sorted({f"torch.{dtype}" for dtype in dtypes if dtype is not None})
             if named and None not in dtypes:
                 arguments += f", dtypes=({', '.join(named)},)"

@@ -73,13 +73,19 @@ def _is_decorator(call: ast.Call) -> bool:
 
 
 def _constants(tree: ast.Module) -> dict[str, object]:
-    """Return the top-level constants of the file by name."""
+    """Return the top-level constants of the file by name. A list or tuple of texts is a tuple of texts."""
     constants: dict[str, object] = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+        if isinstance(node, ast.Assign):
+            value: object = None
+            if isinstance(node.value, ast.Constant):
+                value = node.value.value
+            elif isinstance(node.value, (ast.List, ast.Tuple)):
+                texts = [_text_of(part, constants) for part in node.value.elts]
+                value = None if None in texts else tuple(texts)
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    constants[target.id] = node.value.value
+                    constants[target.id] = value
     return constants
 
 
@@ -114,9 +120,9 @@ def _listed_test(
         raise _NotUnderstood("the decorator has no class or no test name, so it applies to several tests")
     if "active_if" in arguments:
         raise _NotUnderstood("the decorator has a condition (active_if), which this reader does not evaluate")
-    of = _text_of(arguments.get("device_type"), constants)
-    if of is not None and of not in (device, "privateuse1"):
-        raise _NotUnderstood(f"the decorator is for device {of!r}, not {device!r}")
+    devices = _device_types(arguments.get("device_type"), constants)
+    if devices is not None and not {device, "privateuse1"} & set(devices):
+        raise _NotUnderstood(f"the decorator is for device {', '.join(devices)!r}, not {device!r}")
     test = methods_by_name.get((owner, name))
     if test is None:
         raise _NotUnderstood(f"no property of database entries covers the upstream test {owner}.{name}")
@@ -133,6 +139,25 @@ def _text_of(node: ast.expr | None, constants: Mapping[str, object]) -> str | No
     elif isinstance(node, ast.Name):
         value = constants.get(node.id)
     return value if isinstance(value, str) else None
+
+
+def _device_types(node: ast.expr | None, constants: Mapping[str, object]) -> tuple[str, ...] | None:
+    """Return the devices that ``device_type`` names, or None for all devices.
+
+    torch 2.14 and later accept a list or tuple of devices.
+    """
+    if node is None or (isinstance(node, ast.Constant) and node.value is None):
+        return None
+    if isinstance(node, (ast.List, ast.Tuple)):
+        devices = tuple(_text_of(part, constants) or "" for part in node.elts)
+    else:
+        value = constants.get(node.id) if isinstance(node, ast.Name) else None
+        devices = value if isinstance(value, tuple) else (_text_of(node, constants) or "",)
+    if not all(devices):
+        raise _NotUnderstood(
+            f"the decorator's device_type is {ast.unparse(node)[:80]!r}, not a text or a list of texts"
+        )
+    return devices
 
 
 def _dtypes_of(node: ast.expr | None) -> tuple[str, ...]:

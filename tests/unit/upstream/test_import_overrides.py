@@ -17,7 +17,8 @@ def read_overrides(text, device="cpu"):
     return import_overrides.read_overrides(text, "list.py", device)
 
 
-def test_an_exported_file_can_be_imported():
+@pytest.mark.parametrize("torch", ["2.13.0+cpu", "2.14.1"])
+def test_an_exported_file_can_be_imported(torch):
     rows = [
         row("out/add@float32", "xfail", "value", "metadata"),
         row("out/add@int64", "fail", "value"),
@@ -25,8 +26,10 @@ def test_an_exported_file_can_be_imported():
         row("error-type/add@any", "fail", "error-type"),
         row("forward/nn.Linear@float32", "xfail", "value"),
     ]
-    exported = exported_deviations.export_leg(leg(*rows), Databases.load())
-    listing = read_overrides(export_overrides.overrides_file(exported, "out"))
+    exported = exported_deviations.export_leg({**leg(*rows), "torch": torch}, Databases.load())
+    text = export_overrides.overrides_file(exported, "out")
+    assert ("device_type=DEVICES)" in text, "_with_copies" in text) == (torch == "2.14.1", torch != "2.14.1")
+    listing = read_overrides(text)
     assert listing.problems == ()
     entries = {(each.test.name, each.subject, tuple(sorted(each.dtypes))) for each in listing.entries}
     assert entries >= {
@@ -50,10 +53,15 @@ def test_an_exported_file_can_be_imported():
         GOOD.replace("(torch.int8,)", "[torch.int8]"),
         GOOD.replace("dtypes=", "device_type=DEVICE, dtypes="),
         GOOD.replace("dtypes=", 'device_type="privateuse1", dtypes='),
+        GOOD.replace("dtypes=", 'device_type=["cuda", DEVICE], dtypes='),
+        GOOD.replace("dtypes=", "device_type=DEVICES, dtypes="),
+        GOOD.replace("dtypes=", "device_type=None, dtypes="),
     ],
 )
 def test_forms_of_a_decorator(call):
-    (listed_test,) = read_overrides(f'CLASS = "TestCommon"\nDEVICE = "cpu"\nx = {{"add": [{call}]}}').entries
+    (listed_test,) = read_overrides(
+        f'CLASS = "TestCommon"; DEVICE = "cpu"\nDEVICES = [DEVICE, "xpu"]\nx = {{"add": [{call}]}}'
+    ).entries
     assert (listed_test.test.name, listed_test.subject, listed_test.dtypes, listed_test.line) == (
         "test_out",
         "add",
@@ -73,6 +81,12 @@ def test_a_decorator_without_dtypes_applies_to_all_dtypes():
         (GOOD.replace('"TestCommon", ', ""), "has no class or no test name"),
         (GOOD.replace('"test_out"', "name()"), "has no class or no test name"),
         (GOOD.replace("dtypes=", 'device_type="cuda", dtypes='), "is for device 'cuda', not 'cpu'"),
+        (
+            GOOD.replace("dtypes=", 'device_type=("cuda", "xpu"), dtypes='),
+            "for device 'cuda, xpu', not 'cpu'",
+        ),
+        (GOOD.replace("dtypes=", "device_type=GPU_TYPES, dtypes="), "not a text or a list of texts"),
+        (GOOD.replace("dtypes=", "device_type=[], dtypes="), "for device '', not 'cpu'"),
         (GOOD.replace("dtypes=", "active_if=IS_WINDOWS, dtypes="), "has a condition"),
         (GOOD.replace("TestCommon", "TestOther"), "covers the upstream test TestOther.test_out"),
         (GOOD.replace("(torch.int8,)", "floating_types()"), "set of torch dtypes"),
