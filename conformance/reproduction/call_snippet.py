@@ -143,7 +143,7 @@ def _gradient_body(writer: Writer, comparison: Comparison, function: str, argume
         result = f"{writer.write(wrapper)}({', '.join([function, *arguments])})"
     if source.process is not None and not _is_lambda(source.process, lambda x: x):
         result = f"{writer.write(source.process)}({result})"
-    inputs = ", ".join(map(writer.write, _gradients.inputs_of(source)))
+    inputs = ", ".join(map(writer.write, _gradients.differentiable_inputs(source)))
     info = find("operator", operator_name(call.info)).info
     reference = _gradients.differentiate(info, info.op, to_host(source))
     cotangents = ", ".join(tensor_literal(tensor.detach().contiguous()) for tensor in reference.cotangents)

@@ -12,9 +12,9 @@ from conformance import torch_testing_internals
 from conformance.framework import tolerances
 from conformance.oracle import graph_replay_inputs
 from conformance.oracle.relations import registry
-from conformance.properties.mode_exclusions import reasons
+from conformance.properties.mode_exclusions import exclusion_reasons
 from conformance.properties.modules import _module_checks as module_properties
-from conformance.properties.operators.dtypes import first_samples
+from conformance.properties.operators.dtypes import first_samples_by_dtype
 from conformance.reproduction import call_recorder
 from conformance.reproduction.module_ast import Place
 from conformance.reproduction.rerun import Trial
@@ -69,7 +69,7 @@ class SnippetData:
             "OPTIMIZER_ERROR_INPUTS": self._optimizer_error_inputs,
             "BACKWARD_DTYPES": lambda: torch_testing_internals.backward_dtypes(self._unmodified_op_info()),
             "FORWARD_DTYPES": lambda: torch_testing_internals.forward_dtypes(self._unmodified_op_info()),
-            "FIRST_SAMPLES": lambda: first_samples(self.name),
+            "FIRST_SAMPLES": lambda: first_samples_by_dtype(self.name),
             "OTHERS": self._samples_of_other_seeds,
         }
         self.values = {(STANDINS, name): value for name, value in values.items()}
@@ -100,10 +100,10 @@ class SnippetData:
             return rules[(operator, dtype, direction)]
 
         if self.rules_by_run:
-            module_properties.rule_of.cache_clear()
+            module_properties.tolerance_rule_of.cache_clear()
             with call_recorder.replaced_in_suite_modules(rule, recording_rule):
                 self.trial.run()
-            module_properties.rule_of.cache_clear()
+            module_properties.tolerance_rule_of.cache_clear()
         if self.subject.kind == "operator":
             dtype = getattr(torch, self.trial.id.dtype, torch.float32)
             for direction in tolerances.DIRECTIONS:
@@ -117,7 +117,7 @@ class SnippetData:
         for mode in ("compile", "graph", "lazy"):
             for table in TABLES:
                 try:
-                    entries = reasons(mode, table).items()
+                    entries = exclusion_reasons(mode, table).items()
                 except LookupError:
                     continue
                 own = {key: reason for key, reason in entries if key.split("@")[0] == self.name}

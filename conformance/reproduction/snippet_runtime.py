@@ -188,12 +188,12 @@ def calls_of(subject: Any, dtype: str) -> Any:
     return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
-def calls_of_callers(subject: Any, dtype: str) -> Any:
+def larger_and_empty_calls(subject: Any, dtype: str) -> Any:
     """Return a copy of the overload's calls that operators make and that the check used."""
     return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
 
 
-def calls_alike(subject: Any, dtype: str) -> Any:
+def recorded_and_similar_calls(subject: Any, dtype: str) -> Any:
     """Return a copy of the calls that the check compares with each other."""
     return SampleSet(subject.name, CALLS_ALIKE.get(dtype, []))
 
@@ -228,7 +228,7 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Any:
     return RULES.get((operator, dtype, direction)) or RULES[(operator, direction)]
 
 
-def reasons(mode: str, table: str) -> Any:
+def exclusion_reasons(mode: str, table: str) -> Any:
     """Return the operators that a table excludes from a mode, with their reasons."""
     return REASONS.get((mode, table), {})
 
@@ -258,7 +258,7 @@ def forward_dtypes(info: Any) -> Any:
     return FORWARD_DTYPES
 
 
-def first_samples(name: str) -> dict[torch.dtype, Any]:
+def first_samples_by_dtype(name: str) -> dict[torch.dtype, Any]:
     """Return the first sample of the operator for each dtype, and whether the CPU has a result for it."""
     return FIRST_SAMPLES
 

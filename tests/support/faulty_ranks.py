@@ -335,15 +335,15 @@ def shards_of_others() -> None:
 @register_fault
 def other_batches() -> None:
     """All ranks but the first train on different inputs."""
-    from conformance.properties.multi_rank._training_model import Feed
+    from conformance.properties.multi_rank._training_model import BatchSource
 
-    real = Feed.batch
+    real = BatchSource.batch
 
-    def batch(self: Feed, step: int) -> Any:
+    def batch(self: BatchSource, step: int) -> Any:
         inputs, targets = real(self, step)
         return inputs * (1.5 if dist.get_rank() else 1.0), targets
 
-    Feed.batch = batch  # type: ignore[method-assign]
+    BatchSource.batch = batch  # type: ignore[method-assign]
 
 
 @register_fault

@@ -73,12 +73,12 @@ def assert_fault_is_detected(injected_fault: InjectedFault) -> None:
         for common in (modules, optimizers):
 
             def on_target_with_fault(
-                target: Target, call: Callable[[], Any], run: Any = common.on_target
+                target: Target, call: Callable[[], Any], run: Any = common.attempt_on_target
             ) -> Any:
                 with injected_fault.fault():
                     return run(target, call)
 
-            patch.setattr(common, "on_target", on_target_with_fault)
+            patch.setattr(common, "attempt_on_target", on_target_with_fault)
         result = _check_property(target, injected_fault)
     assert result.verdict is Verdict.FAIL
     assert injected_fault.shows in {failure.kind for failure in result.failures}, result.failures

@@ -52,17 +52,19 @@ def state_by_name(module: nn.Module) -> dict[str, torch.Tensor]:
 ROUNDINGS = 32.0
 
 
-def show_close_convolution(lab: Lab, name: str, value: Any) -> None:
+def record_close_convolution(lab: Lab, name: str, value: Any) -> None:
     """Record the result of a convolution of whole numbers. An error of ``ROUNDINGS`` roundings is allowed."""
     lab.close(name, value, roundings=ROUNDINGS, matrix=True)
 
 
 def are_close_in_float32(
-    lab: Lab, actual: torch.Tensor, expected: torch.Tensor, *, times: float = 1.0
+    lab: Lab, actual: torch.Tensor, expected: torch.Tensor, *, tolerance_factor: float = 1.0
 ) -> bool:
     """Return whether two results of the same float32 computation agree within the precision of the target.
 
-    ``times`` multiplies the tolerance, except for a target with precision tf32.
+    ``tolerance_factor`` multiplies the tolerance, except for a target with precision tf32.
     """
-    rtol, atol = (1e-2, 5e-3) if lab.target.precision == "tf32" else (times * 1e-4, times * 1e-5)
+    rtol, atol = (
+        (1e-2, 5e-3) if lab.target.precision == "tf32" else (tolerance_factor * 1e-4, tolerance_factor * 1e-5)
+    )
     return torch.allclose(actual, expected, rtol=rtol, atol=atol)

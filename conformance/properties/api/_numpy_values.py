@@ -17,7 +17,7 @@ from conformance.framework.compare import on_host
 Array = Any
 
 
-def to_wide_array(tensor: torch.Tensor) -> Array:
+def to_widest_numpy_array(tensor: torch.Tensor) -> Array:
     """Return the elements of a tensor as an array of bool, int64, float64 or complex128, in the tensor's
     shape.
     """

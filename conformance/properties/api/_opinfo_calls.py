@@ -52,15 +52,15 @@ class OpInfoCall:
         arguments, options = tree_map(replaced_device, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
-    def with_new_values(self, lab: Lab) -> OpInfoCall:
+    def with_random_values(self, lab: Lab) -> OpInfoCall:
         """Return the call with new random values between 0 and 1 in its strided floating tensors."""
 
-        def with_random_values(leaf: Any) -> Any:
+        def randomized_leaf(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.layout is torch.strided:
                 return lab.floats(*leaf.shape, low=0.0, high=1.0, dtype=leaf.dtype)
             return leaf
 
-        arguments, options = tree_map(with_random_values, (self.arguments, self.options))
+        arguments, options = tree_map(randomized_leaf, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
     def with_copied_tensors(self) -> OpInfoCall:

@@ -24,7 +24,7 @@ from conformance.target.target import Target
 SHAPES: tuple[Shape, ...] = ((7,), (1,), (3, 5), (0,), (5, 0, 2), (129, 33), ())
 
 
-def applies_once(target: Target, subject: Subject) -> Sequence[str]:
+def any_dtype_for_default_reduction(target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtype word ``any``, for properties that check a collective in only one dtype, float32.
 
     For collectives with a reduction other than ``sum``, return an empty list.
@@ -32,17 +32,19 @@ def applies_once(target: Target, subject: Subject) -> Sequence[str]:
     return [ANY_DTYPE] if subject.info.reduction in ("", "sum") else []
 
 
-def shapes_of(collective: Collective) -> list[Shape]:
+def accepted_shapes(collective: Collective) -> list[Shape]:
     """Return the shapes of :data:`SHAPES` that a collective accepts."""
     return [shape for shape in SHAPES if collective.scalars or shape]
 
 
 def inputs_of_rank(
-    collective: Collective, rank: int, size: int, shape: Shape, dtype: torch.dtype, salt: int = 0
+    collective: Collective, rank: int, size: int, shape: Shape, dtype: torch.dtype, seed_offset: int = 0
 ) -> Tensors:
-    """Return the input tensors of a rank on the CPU. Different values of ``salt`` give different inputs."""
+    """Return the input tensors of a rank on the CPU. Different values of ``seed_offset`` give different
+    inputs.
+    """
     return [
-        input_values(rank + salt, tensor_shape, dtype, tensor_index, collective.reduction)
+        input_values(rank + seed_offset, tensor_shape, dtype, tensor_index, collective.reduction)
         for tensor_index, tensor_shape in enumerate(collective.input_shapes(rank, size, shape))
     ]
 

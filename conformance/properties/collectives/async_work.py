@@ -19,7 +19,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.collectives._collective_checks import (
-    applies_once,
+    any_dtype_for_default_reduction,
     compare_ranks,
     copies_on_cpu,
     inputs_of_rank,
@@ -33,19 +33,21 @@ _DELAY = 0.2
 _IN_FLIGHT = 4
 
 
-def _applies_to_asynchronous(target: Target, subject: Subject) -> Sequence[str]:
-    return applies_once(target, subject) if subject.info.asynchronous else []
+def _any_dtype_if_asynchronous(target: Target, subject: Subject) -> Sequence[str]:
+    return any_dtype_for_default_reduction(target, subject) if subject.info.asynchronous else []
 
 
 @program
-def delayed_collective(rank: Rank, name: str, side: bool) -> tuple[float, list[torch.Tensor]]:
+def timed_collective_after_slow_kernel(
+    rank: Rank, name: str, on_side_stream: bool
+) -> tuple[float, list[torch.Tensor]]:
     """Run :func:`collective_after_slow_kernel` once as a warm-up, then three times with time measurement.
 
-    If ``side`` is true, use a side stream. Return the smallest number of seconds for which the host was
-    blocked, and the results of the last run.
+    If ``on_side_stream`` is true, use a side stream. Return the smallest number of seconds for which the host
+    was blocked, and the results of the last run.
     """
     collective = find_collective(name)
-    with side_stream(rank.target) if side else contextlib.nullcontext():
+    with side_stream(rank.target) if on_side_stream else contextlib.nullcontext():
         collective_after_slow_kernel(rank, collective)
         runs = [collective_after_slow_kernel(rank, collective) for _ in range(3)]
     return min(seconds for seconds, _ in runs), runs[-1][1]
@@ -98,28 +100,33 @@ def collective_after_slow_kernel(rank: Rank, collective: Collective) -> tuple[fl
     ),
     documentation="accelerator/distributed.html",
     level="core",
-    applies=applies_once,
+    applies=any_dtype_for_default_reduction,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
-def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the order on the current stream and on a side stream.
 
     If the target file declares the hook ``delay``, a slow kernel precedes the collective.
     """
     collective: Collective = subject.info
-    _check_order(target, recorder, collective, side=False)
+    _check_order(target, recorder, collective, on_side_stream=False)
     if target.capable("streams") and not target.is_cpu:
-        _check_order(target, recorder, collective, side=True)
+        _check_order(target, recorder, collective, on_side_stream=True)
     else:
         recorder.note("the target has only one stream")
 
 
-def _check_order(target: Target, recorder: Recorder, collective: Collective, *, side: bool) -> None:
-    label = f"{collective.name} on a side stream" if side else collective.name
+def _check_order(target: Target, recorder: Recorder, collective: Collective, *, on_side_stream: bool) -> None:
+    label = f"{collective.name} on a side stream" if on_side_stream else collective.name
     replies = worker_ranks.values_of_ranks(
-        target, recorder, delayed_collective, label=label, name=collective.name, side=side
+        target,
+        recorder,
+        timed_collective_after_slow_kernel,
+        label=label,
+        name=collective.name,
+        on_side_stream=on_side_stream,
     )
     if replies is None:
         return
@@ -151,7 +158,7 @@ def is_completed(handle: Any) -> bool:
 
 
 @program
-def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
+def results_of_overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
     """Issue several calls, then wait for their handles from the last to the first.
 
     Return the results, the number of handles, and whether each handle is completed.
@@ -161,8 +168,8 @@ def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
     collective = find_collective(name)
     call = CollectiveCall(range(rank.size), rank.rank, 0, collective.reduction, asynchronous=True)
     issued_calls, inputs_on_device = [], []
-    for salt in range(_IN_FLIGHT):
-        inputs = inputs_of_rank(collective, rank.rank, rank.size, (33, 5), torch.float32, salt)
+    for call_index in range(_IN_FLIGHT):
+        inputs = inputs_of_rank(collective, rank.rank, rank.size, (33, 5), torch.float32, call_index)
         inputs_on_device.append([t.to(rank.device) for t in inputs])
         issued_calls.append(collective.issue(dist, call, inputs_on_device[-1]))
     results = [issued.wait() for issued in reversed(issued_calls)][::-1]
@@ -187,26 +194,30 @@ def overlapping_calls(rank: Rank, name: str) -> dict[str, Any]:
     ),
     documentation="distributed.html",
     level="core",
-    applies=_applies_to_asynchronous,
+    applies=_any_dtype_if_asynchronous,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
-def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Issue four calls with different inputs and wait for their handles in reverse order."""
     collective: Collective = subject.info
     replies = worker_ranks.values_of_ranks(
-        target, recorder, overlapping_calls, label=f"several {collective.name}", name=collective.name
+        target,
+        recorder,
+        results_of_overlapping_calls,
+        label=f"several {collective.name}",
+        name=collective.name,
     )
     if replies is None:
         return
     size = len(replies)
-    for salt in range(_IN_FLIGHT):
+    for call_index in range(_IN_FLIGHT):
         inputs = [
-            inputs_of_rank(collective, rank, size, (33, 5), torch.float32, salt) for rank in range(size)
+            inputs_of_rank(collective, rank, size, (33, 5), torch.float32, call_index) for rank in range(size)
         ]
-        actual = [reply["results"][salt] for reply in replies]
-        compare_ranks(recorder, collective, actual, inputs, 0, f"call {salt} of {collective.name}")
+        actual = [reply["results"][call_index] for reply in replies]
+        compare_ranks(recorder, collective, actual, inputs, 0, f"call {call_index} of {collective.name}")
     for rank, reply in enumerate(replies):
         fact(
             recorder,

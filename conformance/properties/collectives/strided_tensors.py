@@ -16,7 +16,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.collectives._collective_checks import (
-    applies_once,
+    any_dtype_for_default_reduction,
     check_group_still_works,
     compare_ranks,
     copies_on_cpu,
@@ -34,7 +34,7 @@ def copy_in_layout(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 @program
-def collective_of_layouts(rank: Rank, name: str, input_layout: str, result_layout: str) -> Any:
+def run_collective_in_layouts(rank: Rank, name: str, input_layout: str, result_layout: str) -> Any:
     """Run a collective with inputs in ``input_layout`` and result buffers in ``result_layout``.
 
     Returns:
@@ -89,12 +89,12 @@ def layout_pairs(collective: Collective) -> list[tuple[str, str]]:
     basis="consistency",
     ground="Dense and strided tensors must give the same result, or be refused on every rank",
     level="core",
-    applies=applies_once,
+    applies=any_dtype_for_default_reduction,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
-def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check views at an offset, transposed matrices, every second element, and rows in a larger matrix."""
     collective: Collective = subject.info
     for layouts in layout_pairs(collective):
@@ -102,7 +102,7 @@ def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> 
         replies = worker_ranks.values_of_ranks(
             target,
             recorder,
-            collective_of_layouts,
+            run_collective_in_layouts,
             label=label,
             name=collective.name,
             input_layout=layouts[0],

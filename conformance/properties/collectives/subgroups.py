@@ -13,7 +13,7 @@ from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collectives._collective_checks import (
-    applies_once,
+    any_dtype_for_default_reduction,
     compare_ranks,
     copies_on_cpu,
     inputs_of_rank,
@@ -30,7 +30,7 @@ def groups_of_ranks(size: int) -> list[list[int]]:
 
 
 @program
-def results_in_groups(rank: Rank, name: str) -> list[Any]:
+def results_in_rank_groups(rank: Rank, name: str) -> list[Any]:
     """Run a collective in each group of ranks. Return its results, or None for groups without this rank."""
     import torch.distributed as dist
 
@@ -62,16 +62,16 @@ def results_in_groups(rank: Rank, name: str) -> list[Any]:
     ),
     documentation="distributed.html",
     level="core",
-    applies=applies_once,
+    applies=any_dtype_for_default_reduction,
     modes=("distributed",),
     runs=False,
     capabilities=("distributed",),
 )
-def collective_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_collective_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Create each group, run the collective in it, and destroy the group."""
     collective: Collective = subject.info
     replies = worker_ranks.values_of_ranks(
-        target, recorder, results_in_groups, label=f"{collective.name} in a group", name=collective.name
+        target, recorder, results_in_rank_groups, label=f"{collective.name} in a group", name=collective.name
     )
     if replies is None:
         return

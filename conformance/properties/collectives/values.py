@@ -12,10 +12,10 @@ from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collectives._collective_checks import (
+    accepted_shapes,
     compare_ranks,
     inputs_of_rank,
     results_and_inputs,
-    shapes_of,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -40,13 +40,13 @@ def _declared_dtypes(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
     capabilities=("distributed",),
 )
-def collective_value(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_collective_values(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run the collective with every shape in one rank program, with the last rank as root. Compare the
     results and check that inputs do not change.
     """
     collective: Collective = subject.info
     dtype = getattr(torch, recorder.id.dtype)
-    shapes, size = shapes_of(collective), worker_ranks.world_size()
+    shapes, size = accepted_shapes(collective), worker_ranks.world_size()
     replies = worker_ranks.values_of_ranks(
         target,
         recorder,

@@ -23,29 +23,31 @@ SIZE = 1 << 12
 Applies = Callable[[Target, Subject], Sequence[str]]
 
 
-def applies_to_part(name: str, *, delay: bool = False) -> Applies:
-    """Return the ``applies`` function for properties of one part of the device API.
+def dtypes_function_for_part(name: str, *, delay: bool = False) -> Applies:
+    """Return the ``dtypes_to_check`` function for properties of one part of the device API.
 
     The CPU has no streams, events or pinned memory, so only properties of the part ``Compile`` apply to it.
     If ``delay`` is true, the property applies only if the target file declares the hook ``delay``, which
     prolongs work on a stream.
     """
 
-    def applies(target: Target, subject: Subject) -> Sequence[str]:
+    def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
         able = (name == "Compile" or not target.is_cpu) and (not delay or "delay" in target.hooks)
         return [ANY_DTYPE] if subject.name == name and able else []
 
-    return applies
+    return dtypes_to_check
 
 
-def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
+def device_zeros(target: Target, size: int = SIZE) -> torch.Tensor:
     """Return an int64 tensor of zeros on the device, after its memory is written."""
     tensor = torch.zeros(size, dtype=torch.int64, device=target.device)
     target.synchronize()
     return tensor
 
 
-def run_recorded(target: Target, recorder: Recorder, label: str, work: Callable[[], Any]) -> CallOutcome:
+def run_and_record_error(
+    target: Target, recorder: Recorder, label: str, work: Callable[[], Any]
+) -> CallOutcome:
     """Run ``work`` on the target and return the outcome. If ``work`` raises an error, record a failure."""
     outcome = attempt_on(target, work)
     if not outcome.ok:

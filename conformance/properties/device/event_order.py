@@ -9,17 +9,17 @@ from conformance.device import api as device_api
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._device_checks import (
-    applies_to_part,
     check_all_equal,
     delay_stream,
-    run_recorded,
-    zeros,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def _wait_event(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
+def _stream_waits_for_event(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
     event = api.event()
     event.record(producer)
     consumer.wait_event(event)
@@ -30,21 +30,21 @@ def _record_event_and_wait(api: device_api.DeviceApi, producer: Any, consumer: A
     event.wait(consumer)
 
 
-def _wait_stream(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
+def _stream_waits_for_stream(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
     consumer.wait_stream(producer)
 
 
-def _wait_on_host(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
+def _host_waits_for_event(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
     event = api.event()
     event.record(producer)
     event.synchronize()
 
 
 WAIT_METHODS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
-    "Stream.wait_event": _wait_event,
+    "Stream.wait_event": _stream_waits_for_event,
     "Event.wait": _record_event_and_wait,
-    "Stream.wait_stream": _wait_stream,
-    "Event.synchronize": _wait_on_host,
+    "Stream.wait_stream": _stream_waits_for_stream,
+    "Event.synchronize": _host_waits_for_event,
 }
 
 
@@ -57,7 +57,7 @@ WAIT_METHODS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
     ),
     documentation="generated/torch.Event.html",
     level="core",
-    applies=applies_to_part("Event"),
+    applies=dtypes_function_for_part("Event"),
     capabilities=("streams", "events"),
     runs=False,
 )
@@ -67,7 +67,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     # Run each method twice with the same values. A device may run the first call of an operator
     # synchronously, and then a missing wait has no effect.
     for index, (way, wait) in [*enumerate(WAIT_METHODS.items()), *enumerate(WAIT_METHODS.items())]:
-        x, y = zeros(target), zeros(target)
+        x, y = device_zeros(target), device_zeros(target)
 
         def work(x: Any = x, y: Any = y, wait: Any = wait, value: int = 7 + index) -> None:
             producer, consumer = api.stream(), api.stream()
@@ -84,6 +84,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             consumer.synchronize()
             producer.synchronize()
 
-        if run_recorded(target, recorder, way, work).ok:
+        if run_and_record_error(target, recorder, way, work).ok:
             check_all_equal(recorder, y, 7 + index, f"the values that a stream read after {way}")
             check_all_equal(recorder, x, -1, f"the values written after the reader of {way}")

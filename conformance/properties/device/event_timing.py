@@ -10,7 +10,12 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import applies_to_part, delay_stream, run_recorded, zeros
+from conformance.properties.device._device_checks import (
+    delay_stream,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -32,16 +37,16 @@ RESOLUTION = 0.01
     ),
     documentation="generated/torch.Event.html",
     level="full",
-    applies=applies_to_part("Event"),
+    applies=dtypes_function_for_part("Event"),
     capabilities=("events", "event_timing"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Measure two pieces of work with three events, then query events that cannot be measured."""
     api = device_api.device_api(target)
-    x = zeros(target)
+    x = device_zeros(target)
 
-    def work() -> list[float]:
+    def measure_event_times() -> list[float]:
         events = [api.event(timing=True) for _ in range(3)]
         stream = api.current()
         for event in events:
@@ -59,7 +64,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             ]  # PyTorch documents elapsed_time only for an end event after the start event
 
     started = time.perf_counter()
-    outcome = run_recorded(target, recorder, "measuring time", work)
+    outcome = run_and_record_error(target, recorder, "measuring time", measure_event_times)
     waited = (time.perf_counter() - started) * 1000
     if outcome.ok:
         first, second, total, back = outcome.value

@@ -12,7 +12,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import applies_to_part, run_recorded
+from conformance.properties.device._device_checks import dtypes_function_for_part, run_and_record_error
 from conformance.samples import sample_limit
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -35,7 +35,7 @@ VALUE, FROM_END = 7, 3
     ),
     documentation="torch.html",
     level="full",
-    applies=applies_to_part("Memory"),
+    applies=dtypes_function_for_part("Memory"),
     capabilities=("memory_statistics",),
     modes=("eager",),
 )
@@ -47,7 +47,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     if not target.declares("int8"):
         recorder.allow_nothing_compared("the target does not declare int8")
         return
-    free_memory = run_recorded(target, recorder, "querying the free memory", lambda: free_bytes(target))
+    free_memory = run_and_record_error(
+        target, recorder, "querying the free memory", lambda: free_bytes(target)
+    )
     if not free_memory.ok:
         return
     if free_memory.value < TENSORS * ELEMENTS:
@@ -55,14 +57,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             f"the device has {free_memory.value} bytes of free memory, fewer than {TENSORS * ELEMENTS}"
         )
         return
-    marked = run_recorded(
+    marked = run_and_record_error(
         target, recorder, f"filling {ELEMENTS} elements", lambda: _tensor_with_one_nonzero(target)
     )
     if not marked.ok:
         return
     x = marked.value
-    for label, (compute, expected) in _computations().items():
-        outcome = run_recorded(target, recorder, label, functools.partial(compute, x))
+    for label, (compute, expected) in _computations_with_expected_results().items():
+        outcome = run_and_record_error(target, recorder, label, functools.partial(compute, x))
         if outcome.ok:
             text = f"{label} of {ELEMENTS} elements gives {outcome.value}, expected {expected}."
             fact(recorder, outcome.value == expected, Kind.VALUE, text)
@@ -85,7 +87,7 @@ def _last_values(x: torch.Tensor, count: int = FROM_END + 1) -> list[int]:
     return [int(value) for value in x[-count:].tolist()]
 
 
-def _computations() -> dict[str, tuple[Callable[[torch.Tensor], object], object]]:
+def _computations_with_expected_results() -> dict[str, tuple[Callable[[torch.Tensor], object], object]]:
     """Return, by label, (computation, expected result) for the tensor with one nonzero element."""
     position = ELEMENTS - FROM_END
     zeros_after = [0] * (FROM_END - 1)

@@ -18,8 +18,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._device_checks import (
-    applies_to_part,
-    run_recorded,
+    dtypes_function_for_part,
+    run_and_record_error,
     without_garbage_collection,
 )
 from conformance.subjects.torch_databases import Subject
@@ -66,14 +66,14 @@ def _record_allocations(
     basis="consistency",
     ground="The recorded history must agree with the device's tensors and statistics; the page is about CUDA",
     level="full",
-    applies=applies_to_part("Memory"),
+    applies=dtypes_function_for_part("Memory"),
     capabilities=("memory_history", "memory_statistics"),
     modes=("eager",),
 )
-def events(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_events(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the recorded allocations and frees with the tensors and the memory statistics."""
     api = device_api.device_api(target)
-    outcome = run_recorded(
+    outcome = run_and_record_error(
         target, recorder, "recording allocations", lambda: _record_allocations(api, (1000, 3000, 70_000))
     )
     if not outcome.ok:
@@ -130,11 +130,11 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
     basis="consistency",
     ground="The snapshot must agree with itself and with the device's memory statistics",
     level="full",
-    applies=applies_to_part("Memory"),
+    applies=dtypes_function_for_part("Memory"),
     capabilities=("memory_history", "memory_statistics"),
     modes=("eager",),
 )
-def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_segments(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that blocks fill their segments and agree with the memory statistics."""
     api = device_api.device_api(target)
 
@@ -143,7 +143,7 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
             retained, snapshot, _ = _record_allocations(api, (1000, 3000, 70_000))
             return retained, snapshot, api.allocated()
 
-    outcome = run_recorded(target, recorder, "taking a snapshot", record_and_read_statistics)
+    outcome = run_and_record_error(target, recorder, "taking a snapshot", record_and_read_statistics)
     if not outcome.ok:
         return
     retained, snapshot, allocated = outcome.value

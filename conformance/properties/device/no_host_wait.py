@@ -12,7 +12,12 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import SIZE, applies_to_part, run_recorded, zeros
+from conformance.properties.device._device_checks import (
+    SIZE,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -25,14 +30,14 @@ from conformance.target.target import Target
     ),
     documentation="notes/cuda.html",
     level="full",
-    applies=applies_to_part("Stream", delay=True),
+    applies=dtypes_function_for_part("Stream", delay=True),
     capabilities=("streams", "events", "asynchronous"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Make each call on a delayed stream and check that the call returns while the delay is pending."""
     api = device_api.device_api(target)
-    x, y = zeros(target), zeros(target)
+    x, y = device_zeros(target), device_zeros(target)
     calls: dict[str, Callable[[], Any]] = {
         "launching a kernel": lambda: x.add_(1),
         "a copy on the device": lambda: y.copy_(x),
@@ -52,7 +57,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             api.synchronize()
             return device_api.is_delay_pending_after(api, stream, work)
 
-        outcome = run_recorded(target, recorder, label, returns_while_pending)
+        outcome = run_and_record_error(target, recorder, label, returns_while_pending)
         if not outcome.ok:
             continue
         if outcome.value is None:

@@ -9,7 +9,12 @@ from conformance.device.api import DeviceApi
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import SIZE, applies_to_part, delay_stream, run_recorded
+from conformance.properties.device._device_checks import (
+    SIZE,
+    delay_stream,
+    dtypes_function_for_part,
+    run_and_record_error,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -24,7 +29,7 @@ from conformance.target.target import Target
     ),
     documentation="notes/cuda.html",
     level="core",
-    applies=applies_to_part("Copy"),
+    applies=dtypes_function_for_part("Copy"),
     capabilities=("non_blocking", "pinned_memory"),
     runs=False,
 )
@@ -49,7 +54,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 pinned.fill_(1)  # the copy is complete, so this write must not affect it
                 return on_device, copied_back
 
-            outcome = run_recorded(target, recorder, f"copying {size} elements of {dtype}", work)
+            outcome = run_and_record_error(target, recorder, f"copying {size} elements of {dtype}", work)
             if outcome.ok:
                 on_device, copied_back = outcome.value
                 compare_exact(recorder, on_device, source, label=f"{size} elements of {dtype} on the device")
@@ -64,7 +69,7 @@ def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi
     """Overwrite a device tensor after its copy, on the stream of the copy."""
     source = (torch.arange(64 * SIZE) % 251).to(dtype)
 
-    def work() -> tuple[torch.Tensor, torch.Tensor]:
+    def copy_and_overwrite_source() -> tuple[torch.Tensor, torch.Tensor]:
         on_device = source.to(target.device, copy=True)
         elsewhere, on_host = torch.zeros_like(on_device), api.pin(torch.zeros_like(source))
         api.synchronize()
@@ -76,7 +81,9 @@ def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi
         api.synchronize()
         return on_host, elsewhere
 
-    outcome = run_recorded(target, recorder, "overwriting the source of a copy", work)
+    outcome = run_and_record_error(
+        target, recorder, "overwriting the source of a copy", copy_and_overwrite_source
+    )
     if outcome.ok:
         for copy, place in zip(outcome.value, ("in pinned memory", "on the device"), strict=True):
             label = f"the copy {place} of a tensor of {dtype} that is overwritten later"
@@ -87,7 +94,7 @@ def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi, dtyp
     """Free pinned tensors after their copies began, and pin other tensors of the same size."""
     sources = [torch.full((64 * SIZE,), number, dtype=dtype) for number in range(4)]
 
-    def work() -> list[torch.Tensor]:
+    def copy_and_free_source() -> list[torch.Tensor]:
         copies = [torch.empty_like(source, device=target.device) for source in sources]
         with api.on(api.current()):
             delay_stream(api, recorder)
@@ -96,7 +103,7 @@ def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi, dtyp
         api.synchronize()
         return copies
 
-    outcome = run_recorded(target, recorder, "freeing the source of a copy", work)
+    outcome = run_and_record_error(target, recorder, "freeing the source of a copy", copy_and_free_source)
     if outcome.ok:
         for copy, source in zip(outcome.value, sources, strict=True):
             label = f"the copy of a pinned tensor of {dtype} that is freed at once"

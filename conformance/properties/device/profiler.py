@@ -22,11 +22,11 @@ from conformance.framework.recorder import Recorder
 from conformance.model.profiler_trace import DeviceActivity, Operator, ProfilerTrace
 from conformance.model.verdicts import Kind
 from conformance.properties.device._device_checks import (
-    applies_to_part,
     delay_stream,
-    run_recorded,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
     without_garbage_collection,
-    zeros,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -43,7 +43,7 @@ def _square_matrix(target: Target) -> torch.Tensor:
     return x
 
 
-def _profile_recorded(
+def _profile_and_record_error(
     target: Target, api: DeviceApi, recorder: Recorder, label: str, work: Callable[[], object]
 ) -> ProfilerTrace | None:
     """Run ``work`` twice and return the profile of the second run, or None after recording an error.
@@ -56,7 +56,7 @@ def _profile_recorded(
         target.synchronize()
         return api.profile(work)
 
-    outcome = run_recorded(target, recorder, f"profiling {label}", warm_up_and_profile)
+    outcome = run_and_record_error(target, recorder, f"profiling {label}", warm_up_and_profile)
     return outcome.value if outcome.ok else None
 
 
@@ -73,11 +73,11 @@ def _is_within(inner: Operator, outer: Operator) -> bool:
     ),
     documentation="accelerator/profiler.html",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
-def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_operators(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Profile one call of each operator and find the device rows that are linked to it."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -94,7 +94,7 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
         "aten::copy_": lambda: torch.ones(SIDE).to(x.device, copy=True),
     }
     for name, call in calls.items():
-        profile = _profile_recorded(target, api, recorder, name, call)
+        profile = _profile_and_record_error(target, api, recorder, name, call)
         if profile is None:
             continue
         callers = [operator for operator in profile.operators if operator.name == name]
@@ -123,16 +123,18 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
     basis="consistency",
     ground="Ten calls must have ten times the rows of one call",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
-def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_counts(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Count the device rows of one call and of ten calls."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
-    once = _profile_recorded(target, api, recorder, "one call", lambda: torch.exp(x))
-    often = _profile_recorded(target, api, recorder, "ten calls", lambda: [torch.exp(x) for _ in range(10)])
+    once = _profile_and_record_error(target, api, recorder, "one call", lambda: torch.exp(x))
+    often = _profile_and_record_error(
+        target, api, recorder, "ten calls", lambda: [torch.exp(x) for _ in range(10)]
+    )
     if once is None or often is None:
         return
     rows_of_one, rows_of_ten = (
@@ -158,14 +160,14 @@ def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
     basis="consistency",
     ground="The rows of the profile must follow the order that streams and events demand",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler", "streams", "events"),
     modes=("eager",),
 )
-def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Profile work on two streams, ordered by an event, and compare the times of their rows."""
     api = device_api.device_api(target)
-    x, y = zeros(target), zeros(target)
+    x, y = device_zeros(target), device_zeros(target)
     first, second = api.stream(), api.stream()
 
     def work() -> None:
@@ -180,7 +182,7 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
             for _ in range(5):
                 y.mul_(3)
 
-    profile = _profile_recorded(target, api, recorder, "two streams", work)
+    profile = _profile_and_record_error(target, api, recorder, "two streams", work)
     if profile is None:
         return
     for stream in {row.stream for row in profile.rows}:
@@ -223,17 +225,17 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     basis="consistency",
     ground="Rows must lie within the time of the profile, and must not end before they begin",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
-def times(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_times(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that the device rows lie inside the time of a profile, and that the durations of the rows of one
     stream add up to no more than this time.
     """
     api = device_api.device_api(target)
     x = _square_matrix(target)
-    profile = _profile_recorded(
+    profile = _profile_and_record_error(
         target, api, recorder, "fifty calls", lambda: [torch.mm(x, x) for _ in range(50)]
     )
     if profile is None:
@@ -266,11 +268,11 @@ def times(target: Target, subject: Subject, recorder: Recorder) -> None:
     basis="consistency",
     ground="The profile's sizes and the device's memory statistics must agree",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler", "memory_statistics"),
     modes=("eager",),
 )
-def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the sum of the memory sizes in a profile with the change of the memory statistics."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -290,7 +292,7 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
             profile = api.profile(work)
             return profile, api.allocated() - before
 
-    outcome = run_recorded(target, recorder, "profiling memory", profile_and_read_statistics)
+    outcome = run_and_record_error(target, recorder, "profiling memory", profile_and_read_statistics)
     if outcome.ok:
         profile, change = outcome.value
         fact(
@@ -310,15 +312,15 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     ),
     documentation="profiler.html",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
-def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the events of an exported trace."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
-    profile = _profile_recorded(target, api, recorder, "a few calls", lambda: torch.softmax(x @ x, 0))
+    profile = _profile_and_record_error(target, api, recorder, "a few calls", lambda: torch.softmax(x @ x, 0))
     if profile is None:
         return
     events = profile.trace.get("traceEvents") if isinstance(profile.trace, dict) else profile.trace
@@ -342,11 +344,11 @@ def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     ),
     documentation="profiler.html",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
-def end(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_end(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that a profile contains no work from before its start or after its end."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -360,7 +362,7 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
         target.synchronize()
         return profile
 
-    outcome = run_recorded(target, recorder, "profiling twice", profile_between_other_work)
+    outcome = run_and_record_error(target, recorder, "profiling twice", profile_between_other_work)
     if outcome.ok:
         _check_only_exp(recorder, outcome.value, "after work outside of profiles")
 
@@ -375,7 +377,7 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
         Kind.ERROR_TYPE,
         f"a ZeroDivisionError during a profile became {failed.error!r}.",
     )
-    outcome = run_recorded(
+    outcome = run_and_record_error(
         target, recorder, "profiling after an error", lambda: api.profile(lambda: torch.exp(x))
     )
     if outcome.ok:
@@ -407,12 +409,12 @@ def _check_only_exp(recorder: Recorder, profile: ProfilerTrace, when: str) -> No
     basis="parity",
     ground="No page allows a fork after the device is in use; the note advises against it",
     level="full",
-    applies=applies_to_part("Profiler"),
+    applies=dtypes_function_for_part("Profiler"),
     capabilities=("profiler", "fork"),
     modes=("eager",),
     runs=False,
 )
-def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_fork(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Fork a child in a profile; check its exit code and the rows of the parent."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -427,11 +429,11 @@ def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
         codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         torch.exp(x)
 
-    outcome = run_recorded(target, recorder, "a fork inside of a profile", lambda: api.profile(work))
+    outcome = run_and_record_error(target, recorder, "a fork inside of a profile", lambda: api.profile(work))
     if not outcome.ok:
         return
     fact(recorder, codes == [7], Kind.STATE, f"the child ended with {codes}, expected 7.")
-    once = _profile_recorded(target, api, recorder, "one call", lambda: torch.exp(x))
+    once = _profile_and_record_error(target, api, recorder, "one call", lambda: torch.exp(x))
     if once is not None:
         rows, expected = (
             len(_rows_of_operator(outcome.value, "aten::exp")),

@@ -12,7 +12,7 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import applies_to_part, run_recorded
+from conformance.properties.device._device_checks import dtypes_function_for_part, run_and_record_error
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -36,7 +36,7 @@ CALLS = (
     ),
     documentation="generated/torch.compile.html",
     level="core",
-    applies=applies_to_part("Compile"),
+    applies=dtypes_function_for_part("Compile"),
     capabilities=("compile",),
     modes=("compile",),
 )
@@ -46,7 +46,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for index, (shape, dtype, graphs) in enumerate(CALLS):
         values = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index
         label = f"call {index} with {list(shape)} of {dtype}"
-        outcome = run_recorded(target, recorder, label, lambda values=values: call(values.to(target.device)))  # type: ignore[misc]
+        outcome = run_and_record_error(
+            target,
+            recorder,
+            label,
+            lambda values=values: call(values.to(target.device)),  # type: ignore[misc]
+        )
         if not outcome.ok:
             return
         compare_exact(recorder, outcome.value, values * 2 + 1, label=label)

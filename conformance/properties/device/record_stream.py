@@ -9,11 +9,11 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._device_checks import (
     SIZE,
-    applies_to_part,
     check_all_equal,
     delay_stream,
-    run_recorded,
-    zeros,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -32,7 +32,7 @@ ATTEMPTS = 8
     ),
     documentation="generated/torch.Tensor.record_stream.html",
     level="core",
-    applies=applies_to_part("Memory"),
+    applies=dtypes_function_for_part("Memory"),
     capabilities=("streams", "record_stream"),
     runs=False,
 )
@@ -40,7 +40,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Delete a tensor that a delayed stream has yet to read, and overwrite newly allocated memory."""
     api = device_api.device_api(target)
     for size in (SIZE, 64 * SIZE):
-        y = zeros(target, size)
+        y = device_zeros(target, size)
 
         def work(size: int = size, y: torch.Tensor = y) -> list[torch.Tensor]:
             x = api.empty(size)
@@ -59,5 +59,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             stream.synchronize()
             return overwritten
 
-        if run_recorded(target, recorder, "deleting a tensor that another stream reads", work).ok:
+        if run_and_record_error(target, recorder, "deleting a tensor that another stream reads", work).ok:
             check_all_equal(recorder, y, 5, f"the values that a stream read from {8 * size} deleted bytes")

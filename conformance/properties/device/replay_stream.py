@@ -7,11 +7,11 @@ from conformance.device.capture import capture_call
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._device_checks import (
-    applies_to_part,
     check_all_equal,
     delay_stream,
-    run_recorded,
-    zeros,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -23,16 +23,16 @@ from conformance.target.target import Target
     statement="Replays on a side stream run in order with the copies around them.",
     documentation="notes/cuda.html",
     level="core",
-    applies=applies_to_part("Graph"),
+    applies=dtypes_function_for_part("Graph"),
     capabilities=("graphs", "streams"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Replay a graph twice on a delayed side stream, between writes of its input and copies of its output."""
     api = device_api.device_api(target)
-    x, first, second = zeros(target), zeros(target), zeros(target)
+    x, first, second = device_zeros(target), device_zeros(target), device_zeros(target)
     x.mul(2).add(1)
-    capture = run_recorded(
+    capture = run_and_record_error(
         target, recorder, "capturing", lambda: capture_call(target, lambda: x.mul(2).add(1))
     )
     if not capture.ok:
@@ -52,6 +52,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             x.fill_(-1)
         stream.synchronize()
 
-    if run_recorded(target, recorder, "replaying on a side stream", work).ok:
+    if run_and_record_error(target, recorder, "replaying on a side stream", work).ok:
         check_all_equal(recorder, first, 21, "the first replay on a side stream")
         check_all_equal(recorder, second, 41, "the second replay on a side stream")

@@ -6,11 +6,11 @@ from conformance.device import api as device_api
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._device_checks import (
-    applies_to_part,
     check_all_equal,
     delay_stream,
-    run_recorded,
-    zeros,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -24,14 +24,14 @@ STEPS = 20
     statement=("Work on one stream runs in order and is complete after the stream was synchronized."),
     documentation="generated/torch.Stream.html",
     level="core",
-    applies=applies_to_part("Stream"),
+    applies=dtypes_function_for_part("Stream"),
     capabilities=("streams",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run a chain of dependent steps on a delayed stream and compare the results."""
     api = device_api.device_api(target)
-    x, y = zeros(target), zeros(target)
+    x, y = device_zeros(target), device_zeros(target)
 
     def work() -> None:
         stream = api.stream()
@@ -44,6 +44,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             x.fill_(-1)
         stream.synchronize()
 
-    if run_recorded(target, recorder, "work on a stream", work).ok:
+    if run_and_record_error(target, recorder, "work on a stream", work).ok:
         check_all_equal(recorder, y, 2**STEPS - 1, "a chain of steps on one stream")
         check_all_equal(recorder, x, -1, "the last step on the stream")

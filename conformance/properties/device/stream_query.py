@@ -7,7 +7,12 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import applies_to_part, check_all_equal, run_recorded, zeros
+from conformance.properties.device._device_checks import (
+    check_all_equal,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -21,24 +26,24 @@ from conformance.target.target import Target
     ),
     documentation="generated/torch.Stream.html",
     level="core",
-    applies=applies_to_part("Stream"),
+    applies=dtypes_function_for_part("Stream"),
     capabilities=("streams", "events"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Query a stream and an event after synchronization, and again while work is pending."""
     api = device_api.device_api(target)
-    x = zeros(target)
+    x = device_zeros(target)
     stream, event, unrecorded = api.stream(), api.event(), api.event()
 
-    def work() -> tuple[bool, bool, bool]:
+    def query_before_and_after_work() -> tuple[bool, bool, bool]:
         with api.on(stream):
             x.add_(1)
             event.record(stream)
         stream.synchronize()
         return stream.query(), event.query(), unrecorded.query()
 
-    outcome = run_recorded(target, recorder, "querying a stream", work)
+    outcome = run_and_record_error(target, recorder, "querying a stream", query_before_and_after_work)
     if not outcome.ok:
         return
     of_stream, of_event, of_unrecorded = outcome.value
@@ -51,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     def query_while_pending() -> bool | None:
         return device_api.is_delay_pending_after(api, stream, lambda: query_results.append(stream.query()))
 
-    query_outcome = run_recorded(
+    query_outcome = run_and_record_error(
         target, recorder, "querying a stream while work is pending", query_while_pending
     )
     if not query_outcome.ok:

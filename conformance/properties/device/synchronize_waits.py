@@ -14,11 +14,11 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._device_checks import (
-    applies_to_part,
     check_all_equal,
     delay_stream,
-    run_recorded,
-    zeros,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -34,14 +34,14 @@ from conformance.target.target import Target
     ),
     documentation="generated/torch.accelerator.synchronize.html",
     level="core",
-    applies=applies_to_part("Stream"),
+    applies=dtypes_function_for_part("Stream"),
     capabilities=("streams", "events"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Wait for delayed work by each wait method, by a copy to the host and by a waiting stream."""
     api = device_api.device_api(target)
-    x = zeros(target)
+    x = device_zeros(target)
     # Run each method twice, because on a busy machine the work may already be done when the method is called.
     for name, wait in [*api.waits().items(), *api.waits().items()]:
 
@@ -54,12 +54,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             wait(stream, event)
             return bool(event.query())
 
-        outcome = run_recorded(target, recorder, name, work)
+        outcome = run_and_record_error(target, recorder, name, work)
         if outcome.ok:
             fact(recorder, outcome.value, Kind.STATE, f"{name} returns before the work is done.")
     _check_copy(target, recorder, api)
     _check_waiting_stream(target, recorder, api)
-    run_recorded(target, recorder, "waiting for the device", api.synchronize)
+    run_and_record_error(target, recorder, "waiting for the device", api.synchronize)
 
 
 def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
@@ -67,7 +67,7 @@ def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
         (0, "a copy to the host after other work"),
         (1, "a copy to the host of new values"),
     ):
-        x = zeros(target)
+        x = device_zeros(target)
 
         def work(x: torch.Tensor = x, value: int = value) -> torch.Tensor:
             with api.on(api.stream()):
@@ -76,7 +76,7 @@ def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
                     x.fill_(value)
                 return api.to_host(x)
 
-        outcome = run_recorded(target, recorder, label, work)
+        outcome = run_and_record_error(target, recorder, label, work)
         if outcome.ok:
             check_all_equal(recorder, outcome.value, value, label)
 
@@ -84,7 +84,7 @@ def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
 def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) -> None:
     after = api.event()
 
-    def work() -> tuple[bool, bool] | None:
+    def synchronize_waiting_stream() -> tuple[bool, bool] | None:
         producer, consumer, event = api.stream(), api.stream(), api.event()
 
         def wait() -> None:
@@ -102,7 +102,9 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
         # Query ``after`` first: if it is done, ``event`` must be done too.
         return pending, not done or bool(event.query())
 
-    outcome = run_recorded(target, recorder, "a stream that waits for an event", work)
+    outcome = run_and_record_error(
+        target, recorder, "a stream that waits for an event", synchronize_waiting_stream
+    )
     if not outcome.ok or outcome.value is None:
         return
     pending, in_order = outcome.value

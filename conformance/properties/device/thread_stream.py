@@ -11,7 +11,12 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import applies_to_part, check_all_equal, run_recorded, zeros
+from conformance.properties.device._device_checks import (
+    check_all_equal,
+    device_zeros,
+    dtypes_function_for_part,
+    run_and_record_error,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -43,7 +48,7 @@ def call_in_thread(call: Callable[[], Any]) -> Any:
     ),
     documentation="accelerator/stream.html",
     level="full",
-    applies=applies_to_part("Thread"),
+    applies=dtypes_function_for_part("Thread"),
     capabilities=("streams",),
     runs=False,
 )
@@ -51,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Work on one stream in this thread and on another stream in a new thread."""
     api = device_api.device_api(target)
     default = api.current()
-    x, y = zeros(target), zeros(target)
+    x, y = device_zeros(target), device_zeros(target)
 
     def work() -> tuple[Any, Any]:
         own_stream, other_stream = api.stream(), api.stream()
@@ -70,7 +75,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         own_stream.synchronize()
         return first_stream, current == own_stream
 
-    outcome = run_recorded(target, recorder, "a stream in another thread", work)
+    outcome = run_and_record_error(target, recorder, "a stream in another thread", work)
     if not outcome.ok:
         return
     first_stream, unchanged = outcome.value

@@ -17,7 +17,7 @@ else:
 
 
 @functools.cache
-def reasons(mode: str, table: str) -> dict[str, str]:
+def exclusion_reasons(mode: str, table: str) -> dict[str, str]:
     """Return the operators in a table of the file ``MODE.toml``, with the reason for each.
 
     A key is an operator such as ``svd``, or ``svd@complex64`` for a single dtype. Raise LookupError if the

@@ -67,7 +67,7 @@ _MATRIX = re.compile(
 )
 
 
-def dtypes_of(target: Target, subject: Subject) -> list[str]:
+def supported_dtypes(target: Target, subject: Subject) -> list[str]:
     """Return the dtypes that torch's database lists and the target declares, in order of preference."""
     claimed = {dtype_name(dtype) for dtype in subject.info.dtypes}
     if subject.name in CHECKED_IN_BFLOAT16:
@@ -76,11 +76,11 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
     return [name for name in PREFERRED_DTYPES if name in claimed and name in listed]
 
 
-def only_first_dtype(target: Target, subject: Subject) -> list[str]:
-    """Return a list with only the first of :func:`dtypes_of`, for properties that do not depend on the
+def first_dtype_only(target: Target, subject: Subject) -> list[str]:
+    """Return a list with only the first of :func:`supported_dtypes`, for properties that do not depend on the
     dtype.
     """
-    return dtypes_of(target, subject)[:1]
+    return supported_dtypes(target, subject)[:1]
 
 
 @functools.cache
@@ -106,7 +106,7 @@ def dtype_under_test(recorder: Recorder) -> torch.dtype:
     return dtype_of(recorder.id.dtype)
 
 
-def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
+def attempt_on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
     """Run ``call`` on the target and return its outcome. All module checks use this function, so that tests
     can inject faults here.
     """
@@ -128,7 +128,7 @@ def require_success(
     return False
 
 
-def chosen_samples(
+def select_samples(
     subject: Subject,
     recorder: Recorder,
     own_limit: int | None = None,
@@ -151,7 +151,7 @@ def samples_with_references(
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> Iterator[tuple[ModuleSample, ModuleReference]]:
     """Yield the samples to check, each with its reference. Record a note for a sample without a reference."""
-    for sample in chosen_samples(subject, recorder, own_limit, such_that=such_that):
+    for sample in select_samples(subject, recorder, own_limit, such_that=such_that):
         reference = cached_module_reference(subject, sample, procedure)
         if reference.error is None:
             yield sample, reference
@@ -179,11 +179,11 @@ def run_procedure(
         module, arguments = copy_to_device(target, sample)
         return procedure.run(module, arguments, reference.cotangents)
 
-    return on_target(target, call)
+    return attempt_on_target(target, call)
 
 
 @functools.cache
-def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
+def tolerance_rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
     """Return the tolerance rule of the function that the module ``name`` wraps, or the default rule if the
     table of tolerances does not have the function.
     """
@@ -211,7 +211,7 @@ def tolerance_of(
     """Return the tolerance of one result of a module. In float64 the tolerance is doubled, because the
     reference, also computed in float64, has rounding errors of the same size.
     """
-    tolerance_rule = rule_of(subject.name, dtype, direction)
+    tolerance_rule = tolerance_rule_of(subject.name, dtype, direction)
     bound = tolerance_rule.tolerance(result_dtype, dtype, elements=elements, precision=target.precision)
     return bound if dtype in HIGH_PRECISION_DTYPES else bound.widened(2)
 
@@ -324,7 +324,7 @@ def with_changed_tensors(arguments: Arguments, change: Callable[[torch.Tensor], 
     return changed
 
 
-def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+def parameters_and_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return a module's parameters and buffers by name. A shared tensor appears under each of its names."""
     state: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     state.update(module.named_buffers(remove_duplicate=False))

@@ -12,11 +12,11 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if not getattr(subject.info, "differentiable", True):
         return []
-    return common.dtypes_of(target, subject)
+    return common.supported_dtypes(target, subject)
 
 
 @register(
@@ -25,7 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Gradients of parameters and inputs are on the device and equal the reference.",
     documentation="generated/torch.nn.Module.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
     smoke=True,
 )

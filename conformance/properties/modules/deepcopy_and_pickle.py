@@ -23,9 +23,9 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return common.only_first_dtype(target, subject)
+    return common.first_dtype_only(target, subject)
 
 
 def _copy_by_pickle(module: torch.nn.Module) -> torch.nn.Module:
@@ -47,7 +47,7 @@ def _copy_by_saving(module: torch.nn.Module) -> torch.nn.Module:
     basis="consistency",
     ground="A copied module must compute like the original and have its state",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -68,7 +68,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 duplicate = make(module)
                 return module, duplicate, FORWARD.run(make(module), sample.arguments(copier_to(target)), None)
 
-            outcome = common.on_target(target, copy_device_module)
+            outcome = common.attempt_on_target(target, copy_device_module)
             text = f"{method_name} of {sample.describe()}"
             if not common.require_success(target, recorder, outcome, text, sample.index):
                 continue
@@ -82,8 +82,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 module_reference,
                 label=f"after {method_name} ",
             )
-            reference = common.state_of(sample.module())
-            state = common.state_of(duplicate)
+            reference = common.parameters_and_buffers(sample.module())
+            state = common.parameters_and_buffers(duplicate)
             if not common.compare_state(
                 recorder, state, reference, label=text, sample=sample.index, device=device
             ):
@@ -98,7 +98,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 f"{text} changed requires_grad.",
                 sample=sample.index,
             )
-            separate = _storage_addresses(common.state_of(module)).isdisjoint(_storage_addresses(state))
+            separate = _storage_addresses(common.parameters_and_buffers(module)).isdisjoint(
+                _storage_addresses(state)
+            )
             fact(
                 recorder,
                 separate,

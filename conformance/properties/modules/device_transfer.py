@@ -20,9 +20,9 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return common.dtypes_of(target, subject)[:2] if common.has_parameters(subject) else []
+    return common.supported_dtypes(target, subject)[:2] if common.has_parameters(subject) else []
 
 
 def with_nonzero_gradients(module: torch.nn.Module) -> torch.nn.Module:
@@ -46,7 +46,7 @@ def gradients_by_name(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     "gradients, to the device and back.",
     documentation="generated/torch.nn.Module.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     smoke=True,
     runs=False,
 )
@@ -60,10 +60,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         ("to(device, non_blocking=True)", lambda module: module.to(target.device, non_blocking=True), device),
         ("cpu()", lambda module: module.cpu(), host),
     ]
-    for sample in common.chosen_samples(subject, recorder, 2, such_that=has_state):
+    for sample in common.select_samples(subject, recorder, 2, such_that=has_state):
         reference, module = with_nonzero_gradients(sample.module()), with_nonzero_gradients(sample.module())
         for step_name, step, expected_device in steps:
-            outcome = common.on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
+            outcome = common.attempt_on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
             if not common.require_success(
                 target, recorder, outcome, f"{step_name} of {sample.describe()}", sample.index
             ):
@@ -91,7 +91,7 @@ def _compare_moved_module(
     """Compare state, gradients and sharing of a moved module with the reference module."""
     index = sample.index
     for actual_state, expected_state, state_label in (
-        (common.state_of(module), common.state_of(reference), label),
+        (common.parameters_and_buffers(module), common.parameters_and_buffers(reference), label),
         (gradients_by_name(module), gradients_by_name(reference), f"the gradients after {label}"),
     ):
         if not common.compare_state(
@@ -107,24 +107,24 @@ def _compare_moved_module(
                 actual_state[name]
             ) is type(tensor)
             fact(recorder, same, Kind.STATE, f"{part_label} changed its type or requires_grad.", sample=index)
-    shared = _shared_names(module) == _shared_names(reference)
+    shared = _names_of_shared_tensors(module) == _names_of_shared_tensors(reference)
     fact(recorder, shared, Kind.ALIASING, f"{label} changed which parameters are shared.", sample=index)
 
 
-def _shared_names(module: torch.nn.Module) -> list[list[str]]:
+def _names_of_shared_tensors(module: torch.nn.Module) -> list[list[str]]:
     """Return, for each parameter or buffer that has several names, the list of its names."""
     names: dict[int, list[str]] = {}
-    for name, tensor in common.state_of(module).items():
+    for name, tensor in common.parameters_and_buffers(module).items():
         names.setdefault(id(tensor), []).append(name)
     return [several for several in names.values() if len(several) > 1]
 
 
-def applies_dtype(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_dtype_conversion(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return [] if _other_dtype(target) is None else applies(target, subject)[:1]
+    return [] if _first_other_declared_dtype(target) is None else dtypes_to_check(target, subject)[:1]
 
 
-def _other_dtype(target: Target) -> torch.dtype | None:
+def _first_other_declared_dtype(target: Target) -> torch.dtype | None:
     """Return the first of bfloat16, float16 and float64 that the target declares, or None."""
     for name in ("bfloat16", "float16", "float64"):
         if target.declares(name):
@@ -140,14 +140,14 @@ def _other_dtype(target: Target) -> torch.dtype | None:
     "does not convert integer tensors.",
     documentation="generated/torch.nn.Module.html",
     level="core",
-    applies=applies_dtype,
+    applies=dtypes_for_dtype_conversion,
     runs=False,
 )
-def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_dtype_conversion(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Convert the module's dtype on the device and compare its state and gradients with the CPU's
     conversion.
     """
-    device, dtype = target.torch_device, _other_dtype(target)
+    device, dtype = target.torch_device, _first_other_declared_dtype(target)
     assert dtype is not None
     steps: list[
         tuple[str, Callable[[torch.nn.Module], torch.nn.Module], Callable[[torch.nn.Module], Any]]
@@ -161,8 +161,8 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
             lambda m: m.to(dtype).float(),
         ),
     ]
-    for sample in common.chosen_samples(subject, recorder, 1, such_that=has_state):
-        if any(tensor.is_complex() for tensor in common.state_of(sample.module()).values()):
+    for sample in common.select_samples(subject, recorder, 1, such_that=has_state):
+        if any(tensor.is_complex() for tensor in common.parameters_and_buffers(sample.module()).values()):
             continue
         for step_name, step, on_cpu in steps:
             if "double" in step_name and not target.declares("float64"):
@@ -172,11 +172,14 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
                 with_nonzero_gradients(sample.module()),
             )
             on_cpu(reference)
-            outcome = common.on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
+            outcome = common.attempt_on_target(target, lambda step=step, module=module: step(module))  # type: ignore[misc]
             text = f"{step_name} of {sample.describe()}"
             if not common.require_success(target, recorder, outcome, text, sample.index):
                 continue
-            actual_state, expected_state = common.state_of(module), common.state_of(reference)
+            actual_state, expected_state = (
+                common.parameters_and_buffers(module),
+                common.parameters_and_buffers(reference),
+            )
             common.compare_state(
                 recorder, actual_state, expected_state, label=text, sample=sample.index, device=device
             )

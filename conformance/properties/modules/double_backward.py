@@ -22,11 +22,11 @@ WITHOUT_SECOND_DERIVATIVE = frozenset(
 )
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if subject.name in WITHOUT_SECOND_DERIVATIVE or not getattr(subject.info, "supports_gradgrad", True):
         return []
-    return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")][:1]
+    return [name for name in common.supported_dtypes(target, subject) if name in ("float32", "float64")][:1]
 
 
 def normal_values_like(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -87,7 +87,7 @@ DOUBLE_BACKWARD = Procedure("double backward", _second_derivatives, backward=Tru
     statement="The gradient of a fixed weighted sum of all gradients equals the reference.",
     documentation="notes/gradcheck.html",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd", "double_backward"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -21,11 +21,11 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if getattr(subject.info, "module_error_inputs_func", None) is None:
         return []
-    return common.only_first_dtype(target, subject)
+    return common.first_dtype_only(target, subject)
 
 
 @register(
@@ -37,7 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="No page names the errors; the inputs come from torch's test database",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -78,7 +78,7 @@ def _check_error_input(
         recorder.omit_for_dtypes(undeclared)
         return
     reference = attempt(lambda: call(torch.device("cpu"))).error
-    outcome = common.on_target(target, lambda: call(target.torch_device))
+    outcome = common.attempt_on_target(target, lambda: call(target.torch_device))
     label = f"error input {index} ({arguments.desc or 'without a description'})"
     error = outcome.error
     if reference is None:

@@ -26,13 +26,13 @@ from conformance.target.target import Target
 _MIN_ELEMENTS = 32
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     names = inspect.signature(subject.info.module_cls.__init__).parameters
     recurrent = subject.name in ("nn.RNN", "nn.GRU", "nn.LSTM")
     if not recurrent and not {"device", "dtype"} <= set(names):
         return []
-    return common.dtypes_of(target, subject)[:2]
+    return common.supported_dtypes(target, subject)[:2]
 
 
 @register(
@@ -42,7 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "built on the CPU.",
     documentation="generated/torch.nn.Module.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -59,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         for build_label, build in _construction_methods(sample, device, dtype):
             text = f"{sample.describe()} {build_label}"
-            build_outcome = common.on_target(target, build)
+            build_outcome = common.attempt_on_target(target, build)
             if not common.require_success(target, recorder, build_outcome, text, sample.index):
                 continue
             module: torch.nn.Module = build_outcome.value.train(sample.training)
@@ -79,10 +79,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 module.load_state_dict(sample.module().state_dict(), strict=True)
                 return module, FORWARD.run(module, sample.arguments(copier_to(target)), None)
 
-            ran = common.on_target(target, filled)
+            ran = common.attempt_on_target(target, filled)
             if common.require_success(target, recorder, ran, f"calling {text}", sample.index):
                 module, observation = ran.value
-                for name, tensor in common.state_of(module).items():
+                for name, tensor in common.parameters_and_buffers(module).items():
                     is_on_device = tensor.device.type == device.type
                     message = f"{name} of {text} is on {tensor.device}, expected {device}."
                     fact(recorder, is_on_device, Kind.METADATA, message, sample=sample.index)
@@ -123,7 +123,10 @@ def _compare_new_module(
     """Compare the names and metadata of a new module and, unless its memory is uninitialised, its initial
     values.
     """
-    actual_state, expected_state = common.state_of(module), common.state_of(reference)
+    actual_state, expected_state = (
+        common.parameters_and_buffers(module),
+        common.parameters_and_buffers(reference),
+    )
     text = f"{label} has the entries {', '.join(actual_state)}, expected {', '.join(expected_state)}."
     if not fact(recorder, list(actual_state) == list(expected_state), Kind.STATE, text, sample=index):
         return

@@ -12,9 +12,9 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return common.dtypes_of(target, subject)
+    return common.supported_dtypes(target, subject)
 
 
 @register(
@@ -24,7 +24,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "within the tolerance.",
     documentation="nn.html",
     level="bringup",
-    applies=applies,
+    applies=dtypes_to_check,
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

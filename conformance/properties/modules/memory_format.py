@@ -27,11 +27,11 @@ IMAGE_MODULES = re.compile(
 )
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if not IMAGE_MODULES.search(subject.name):
         return []
-    return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
+    return [name for name in common.supported_dtypes(target, subject) if "complex" not in name][:2]
 
 
 def _rank_of_image_input(arguments: Arguments) -> int | None:
@@ -71,7 +71,7 @@ def _has_images(sample: ModuleSample) -> bool:
     "equal the CPU's strides.",
     documentation="tensor_attributes.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("channels_last",),
     runs=False,
 )

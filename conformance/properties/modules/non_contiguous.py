@@ -27,9 +27,9 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return common.dtypes_of(target, subject)[:2]
+    return common.supported_dtypes(target, subject)[:2]
 
 
 def copy_with_memory_gaps(tensor: torch.Tensor) -> torch.Tensor:
@@ -49,7 +49,9 @@ def copy_with_memory_gaps(tensor: torch.Tensor) -> torch.Tensor:
     return view.transpose(-1, -2) if tensor.dim() > 1 else view
 
 
-def _run_strided(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+def _run_with_memory_gaps(
+    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents
+) -> Observation:
     args, kwargs = common.with_changed_tensors(arguments, copy_with_memory_gaps)
     if cotangents is None:
         return observe_call(module, (args, kwargs))
@@ -79,8 +81,8 @@ def _fails_on_cpu_with_same_error(
 
 
 PROCEDURES = (
-    (Procedure("strided", _run_strided), FORWARD),
-    (Procedure("strided", _run_strided, backward=True), BACKWARD),
+    (Procedure("strided", _run_with_memory_gaps), FORWARD),
+    (Procedure("strided", _run_with_memory_gaps, backward=True), BACKWARD),
 )
 
 
@@ -92,7 +94,7 @@ PROCEDURES = (
     basis="consistency",
     ground="The module must give the same values for strided and for dense inputs",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("non_contiguous", "strides"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -33,11 +33,11 @@ _CHANNELS = {"nn.Dropout1d": 2, "nn.Dropout2d": 2, "nn.Dropout3d": 2, "nn.Featur
 _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if not getattr(subject.info, "random", False):
         return []
-    return common.dtypes_of(target, subject)
+    return common.supported_dtypes(target, subject)
 
 
 @register(
@@ -47,7 +47,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "different seeds. Frequencies are as documented.",
     documentation="notes/randomness.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -60,7 +60,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample in random_samples:
         drawn_values = []
         for seed in (recorder.seed, recorder.seed, recorder.seed + 1):
-            outcome = common.on_target(
+            outcome = common.attempt_on_target(
                 target,
                 lambda seed=seed, sample=sample: _draw_once(target, sample, seed),  # type: ignore[misc]
             )
@@ -112,7 +112,7 @@ def _check_distribution(
     source = on_host(tensors(sample.call)[0])
     module = sample.module()
     bound = rule("nn.functional.dropout", sample.dtype).tolerance(sample.dtype)
-    slope, offset, dropped = _affine_map(subject.name, module, source, value)
+    slope, offset, dropped = _observed_affine_map(subject.name, module, source, value)
     description, index = sample.describe(), sample.index
     expected = source.double() * slope + offset
     compare_values(
@@ -145,7 +145,9 @@ def _check_distribution(
     fact(recorder, abs(float(is_dropped.mean()) - chance) <= allowed, Kind.VALUE, text, sample=index)
 
 
-def _affine_map(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
+def _observed_affine_map(
+    name: str, module: Any, source: torch.Tensor, value: torch.Tensor
+) -> tuple[Any, Any, Any]:
     """Return ``(slope, offset, dropped)``: the map that a random module has applied to ``source``.
 
     ``value`` must equal ``slope * source + offset``. ``dropped`` is the mask of the elements that dropout

@@ -22,11 +22,11 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if not common.has_parameters(subject):
         return []
-    return common.dtypes_of(target, subject)[:2]
+    return common.supported_dtypes(target, subject)[:2]
 
 
 def has_state(sample: ModuleSample) -> bool:
@@ -73,7 +73,7 @@ def _shared_entries(state: dict[str, torch.Tensor]) -> list[list[str]]:
     "gives the same results.",
     documentation="notes/serialization.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("serialization",),
     runs=False,
 )
@@ -94,7 +94,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             module.load_state_dict(from_saved_bytes(data), strict=True)
             return FORWARD.run(module, sample.arguments(copier_to(target)), None)
 
-        outcome = common.on_target(target, load_into_device_module)
+        outcome = common.attempt_on_target(target, load_into_device_module)
         if common.require_success(
             target, recorder, outcome, f"loading into {sample.describe()}", sample.index
         ):
@@ -113,7 +113,9 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
     """Save the state dict, load it to the device and to the CPU, and compare it with the original."""
     device, host = target.torch_device, torch.device("cpu")
     reference = dict(sample.module().state_dict())
-    outcome = common.on_target(target, lambda: to_saved_bytes(sample.module().to(device).state_dict()))
+    outcome = common.attempt_on_target(
+        target, lambda: to_saved_bytes(sample.module().to(device).state_dict())
+    )
     if not common.require_success(target, recorder, outcome, f"saving {sample.describe()}", sample.index):
         return
     data = outcome.value
@@ -125,7 +127,7 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
         ("loaded by a function", {"map_location": lambda storage, expected_device: storage}, host),
     ]
     for way_label, options, expected_device in load_ways:
-        outcome = common.on_target(target, functools.partial(from_saved_bytes, data, **options))
+        outcome = common.attempt_on_target(target, functools.partial(from_saved_bytes, data, **options))
         if common.require_success(target, recorder, outcome, f"a state dict {way_label}", sample.index):
             text = f"the state dict of {sample.describe()} {way_label}"
             state = dict(outcome.value)
@@ -141,7 +143,7 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
                 sample=sample.index,
             )
     host_data = to_saved_bytes(reference)
-    outcome = common.on_target(target, lambda: from_saved_bytes(host_data, map_location=device))
+    outcome = common.attempt_on_target(target, lambda: from_saved_bytes(host_data, map_location=device))
     if common.require_success(
         target, recorder, outcome, "a CPU state dict loaded to the device", sample.index
     ):
@@ -155,7 +157,7 @@ def _check_loading_into_modules(target: Target, recorder: Recorder, sample: Modu
     moves to the device of the entries.
     """
     device, host = target.torch_device, torch.device("cpu")
-    reference = common.state_of(sample.module())
+    reference = common.parameters_and_buffers(sample.module())
     load_ways = (
         ("a device module that loads CPU values", device, host, False),
         ("a CPU module that loads device values", host, device, False),
@@ -172,7 +174,7 @@ def _check_loading_into_modules(target: Target, recorder: Recorder, sample: Modu
             state = sample.module().to(state_device).state_dict()
             return module, module.load_state_dict(state, strict=True, assign=assign)
 
-        outcome = common.on_target(target, load)
+        outcome = common.attempt_on_target(target, load)
         if not common.require_success(
             target, recorder, outcome, f"{way_label} of {sample.describe()}", sample.index
         ):
@@ -186,7 +188,7 @@ def _check_loading_into_modules(target: Target, recorder: Recorder, sample: Modu
             text,
             sample=sample.index,
         )
-        state = common.state_of(module)
+        state = common.parameters_and_buffers(module)
         expected_device = state_device if assign else module_device
         common.compare_state(
             recorder, state, reference, label=way_label, sample=sample.index, device=expected_device

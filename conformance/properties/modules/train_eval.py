@@ -22,12 +22,14 @@ from conformance.target.target import Target
 IDENTITY_IN_EVAL = ("nn.Dropout", "nn.AlphaDropout", "nn.FeatureAlphaDropout")
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return common.dtypes_of(target, subject)[:2] if subject.info.train_and_eval_differ else []
+    return common.supported_dtypes(target, subject)[:2] if subject.info.train_and_eval_differ else []
 
 
-def _train_train_eval(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+def _run_train_train_eval(
+    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents
+) -> Observation:
     """Make two calls in train mode and one in eval mode. Return the observations of the last two calls."""
     args, kwargs = arguments
     observation: Observation = {}
@@ -42,7 +44,7 @@ def _train_train_eval(module: torch.nn.Module, arguments: Arguments, cotangents:
     return observation
 
 
-TRAIN_TRAIN_EVAL = Procedure("train, train, eval", _train_train_eval)
+TRAIN_TRAIN_EVAL = Procedure("train, train, eval", _run_train_train_eval)
 
 
 def _is_train_sample(sample: ModuleSample) -> bool:
@@ -57,19 +59,19 @@ def _is_train_sample(sample: ModuleSample) -> bool:
     "statistics and applies no dropout.",
     documentation="generated/torch.nn.Module.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the module in train and eval mode on the target, and compare outputs and running statistics with
     the reference.
     """
     if getattr(subject.info, "random", False):
-        _check_identity(target, subject, recorder)
+        _check_dropout_identity_in_eval(target, subject, recorder)
         return
     for sample, reference in common.samples_with_references(
         subject, recorder, TRAIN_TRAIN_EVAL, 4, such_that=_is_train_sample
     ):
-        _check_flags(target, recorder, sample)
+        _check_training_flags(target, recorder, sample)
         outcome = common.run_procedure(target, sample, TRAIN_TRAIN_EVAL, reference)
         if not common.require_success(
             target, recorder, outcome, f"train and eval of {sample.describe()}", sample.index
@@ -85,7 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 )
 
 
-def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+def _check_training_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
     """Check that train() and eval() return the module and set the flag of every submodule."""
 
     def toggle_modes() -> Any:
@@ -95,7 +97,7 @@ def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> No
         returned.append(module.eval() is module)
         return returned, train, [part.training for part in module.modules()]
 
-    outcome = common.on_target(target, toggle_modes)
+    outcome = common.attempt_on_target(target, toggle_modes)
     if common.require_success(
         target, recorder, outcome, f"train() and eval() of {sample.describe()}", sample.index
     ):
@@ -105,7 +107,7 @@ def _check_flags(target: Target, recorder: Recorder, sample: ModuleSample) -> No
         fact(recorder, is_correct, Kind.STATE, text, sample=sample.index)
 
 
-def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_dropout_identity_in_eval(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the flags of modules that draw random numbers, and that dropout modules return their input in
     eval mode.
     """
@@ -113,7 +115,7 @@ def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> Non
     random_samples = samples.chosen(2, random=True)
     recorder.samples(len(random_samples), samples.available)
     for sample in random_samples:
-        _check_flags(target, recorder, sample)
+        _check_training_flags(target, recorder, sample)
         if not subject.name.startswith(IDENTITY_IN_EVAL):
             continue
 
@@ -122,7 +124,7 @@ def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> Non
             with torch.no_grad():
                 return module.eval()(*args, **kwargs)
 
-        outcome = common.on_target(target, call)
+        outcome = common.attempt_on_target(target, call)
         if common.require_success(
             target, recorder, outcome, f"eval mode of {sample.describe()}", sample.index
         ):

@@ -26,14 +26,16 @@ from conformance.target.target import Target
 CALL_COUNT = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
     if not common.has_parameters(subject):
         return []
-    return common.only_first_dtype(target, subject)
+    return common.first_dtype_only(target, subject)
 
 
-def _accumulate(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+def _accumulate_gradients(
+    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents
+) -> Observation:
     args, kwargs = arguments
     with torch.enable_grad():
         for _ in range(CALL_COUNT):
@@ -41,7 +43,7 @@ def _accumulate(module: torch.nn.Module, arguments: Arguments, cotangents: Cotan
     return current_gradients(module, arguments)
 
 
-ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
+ACCUMULATE = Procedure("accumulate", _accumulate_gradients, backward=True)
 
 
 @register(
@@ -50,7 +52,7 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     statement="Gradients of several calls add up; zero_grad sets them to None or, in place, to zeros.",
     documentation="generated/torch.nn.Module.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
     runs=False,
 )
@@ -64,9 +66,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         def accumulate(module: torch.nn.Module = module) -> Observation:
             module.to(target.torch_device)
             arguments = sample.arguments(copier_to(target))  # noqa: B023
-            return _accumulate(module, arguments, reference.cotangents)  # noqa: B023
+            return _accumulate_gradients(module, arguments, reference.cotangents)  # noqa: B023
 
-        outcome = common.on_target(target, accumulate)
+        outcome = common.attempt_on_target(target, accumulate)
         label = f"two backward passes of {sample.describe()}"
         if not common.require_success(target, recorder, outcome, label, sample.index):
             continue
@@ -92,7 +94,7 @@ def _check_zero_grad(target: Target, recorder: Recorder, module: torch.nn.Module
         module.zero_grad(set_to_none=False)
         return {name: parameters[name].grad for name in grads}
 
-    outcome = common.on_target(target, gradients_after_zeroing)
+    outcome = common.attempt_on_target(target, gradients_after_zeroing)
     if common.require_success(target, recorder, outcome, "zero_grad(set_to_none=False)", index):
         for name, grad in outcome.value.items():
             label = f"the gradient of {name} after zero_grad(set_to_none=False)"
@@ -106,7 +108,7 @@ def _check_zero_grad(target: Target, recorder: Recorder, module: torch.nn.Module
                 compare_exact(
                     recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), label=label, sample=index
                 )
-    outcome = common.on_target(target, module.zero_grad)
+    outcome = common.attempt_on_target(target, module.zero_grad)
     if common.require_success(target, recorder, outcome, "zero_grad()", index):
         for name, parameter in module.named_parameters():
             text = f"the gradient of {name} after zero_grad() is a tensor, expected None."

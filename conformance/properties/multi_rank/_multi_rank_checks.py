@@ -20,8 +20,8 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects import areas
 from conformance.target.target import Target
 
-#: Default tolerance of :meth:`Bench.close`, in rounding units of a tensor's largest element. It allows the
-#: differences between training steps that add gradients in a different order.
+#: Default tolerance of :meth:`MultiRankChecker.check_close`, in rounding units of a tensor's largest element.
+#: It allows the differences between training steps that add gradients in a different order.
 ROUNDINGS = 64.0
 
 
@@ -31,7 +31,7 @@ def import_module(rank: Rank, module: str) -> None:
     importlib.import_module(module)
 
 
-class Bench:
+class MultiRankChecker:
     """The object through which a check runs rank programs and records comparisons."""
 
     def __init__(self, target: Target, recorder: Recorder) -> None:
@@ -41,7 +41,7 @@ class Bench:
         self.dtype = "float32" if dtype_name == ANY_DTYPE else dtype_name
         self.size = worker_ranks.world_size()
 
-    def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
+    def run(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
         """Run a rank program and return the list of its return values, one for each rank.
 
         If a rank fails, record a failure and return None.
@@ -49,7 +49,7 @@ class Bench:
         label = program.__name__.replace("_", " ")
         return worker_ranks.values_of_ranks(self.target, self.recorder, program, label=label, **arguments)
 
-    def replies(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
+    def run_expecting_failures(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
         """Run a rank program that may fail, close the rank pool, and return one reply per rank.
 
         The time limit of the program starts after the ranks have imported the program's module. If the import
@@ -71,15 +71,15 @@ class Bench:
         finally:
             worker_ranks.rank_pool(self.target).close()
 
-    def fact(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
+    def check(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
         """Record one comparison, and a failure if ``holds`` is False. Return ``holds``."""
         return fact(self.recorder, holds, kind, message)
 
-    def same(self, label: str, actual: Any, expected: Any) -> bool:
+    def check_equal(self, label: str, actual: Any, expected: Any) -> bool:
         """Check that two texts, numbers or containers are equal, and return whether they are equal."""
-        return self.fact(actual == expected, f"{label} is {actual!r}, expected {expected!r}.", Kind.VALUE)
+        return self.check(actual == expected, f"{label} is {actual!r}, expected {expected!r}.", Kind.VALUE)
 
-    def close(
+    def check_close(
         self,
         label: str,
         actual: dict[str, torch.Tensor],
@@ -92,7 +92,7 @@ class Bench:
         ``roundings`` is the tolerance in rounding units of the largest element of each tensor. If it is 0,
         the tolerance is :data:`ROUNDINGS`.
         """
-        if not self.same(f"the names in {label}", sorted(actual), sorted(expected)):
+        if not self.check_equal(f"the names in {label}", sorted(actual), sorted(expected)):
             return False
         equal = True
         for name, expected_tensor in expected.items():
@@ -104,7 +104,7 @@ class Bench:
             )
             largest = float(expected_tensor.abs().max()) if expected_tensor.numel() and unit else 0.0
             tolerance = Tolerance(unit, unit * largest)
-            equal &= self.fact(
+            equal &= self.check(
                 actual_tensor.dtype == expected_tensor.dtype,
                 f"{name} in {label} has dtype {actual_tensor.dtype}, not {expected_tensor.dtype}.",
                 Kind.DTYPE,
@@ -124,7 +124,7 @@ def multi_rank_property(
     accelerators: bool = False,
     basis: str = "documented",
     ground: str = "",
-) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+) -> Callable[[Callable[[MultiRankChecker], None]], Callable[[MultiRankChecker], None]]:
     """Return a decorator that registers a check function as a property of an area.
 
     The property's name is the name of the function with dashes instead of underscores. Its requirement is the
@@ -136,10 +136,10 @@ def multi_rank_property(
             f"area {area!r} is not one of {', '.join(areas.WORLD)}; add it to conformance/subjects/areas.py"
         )
 
-    def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
+    def wrap(check: Callable[[MultiRankChecker], None]) -> Callable[[MultiRankChecker], None]:
         statement = requirement_of(check)
 
-        def applies(target: Target, subject: Any) -> Sequence[str]:
+        def dtypes_to_check(target: Target, subject: Any) -> Sequence[str]:
             if subject.name != area or (accelerators and target.is_cpu):
                 return ()
             return [dtype for dtype in dtypes if dtype == ANY_DTYPE or target.declares(dtype)]
@@ -149,14 +149,14 @@ def multi_rank_property(
             subject_kind="world",
             statement=statement,
             level=level,
-            applies=applies,
+            applies=dtypes_to_check,
             modes=("distributed",),
             runs=False,
             capabilities=("distributed", *capabilities),
             documentation=areas.WORLD[area].documentation,
             basis=basis,
             ground=ground,
-        )(lambda target, subject, recorder: check(Bench(target, recorder)))
+        )(lambda target, subject, recorder: check(MultiRankChecker(target, recorder)))
         return check
 
     return wrap

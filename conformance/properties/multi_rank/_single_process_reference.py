@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from conformance.model.verdicts import Kind
-from conformance.properties.multi_rank._multi_rank_checks import Bench
+from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker
 from conformance.properties.multi_rank._training_model import (
-    Feed,
+    BatchSource,
     TensorsByName,
     make_model,
     train,
@@ -23,11 +23,11 @@ FLOATS = ("float32", "float64")
 
 def train_single_process(dtype: str, *, normalise: bool = True, **options: Any) -> TensorsByName:
     """Train the model in this process on the CPU with whole batches. Return losses and parameters."""
-    return train(make_model(dtype, normalise=normalise), Feed(torch.device("cpu"), dtype), **options)
+    return train(make_model(dtype, normalise=normalise), BatchSource(torch.device("cpu"), dtype), **options)
 
 
 def compare_with_single_process(
-    bench: Bench,
+    checker: MultiRankChecker,
     results: list[TensorsByName] | None,
     expected: TensorsByName,
     *,
@@ -44,14 +44,14 @@ def compare_with_single_process(
         for name in expected
         if name.startswith("loss")
     }
-    bench.close(
+    checker.check_close(
         f"{label or 'training'}, mean over the ranks",
         losses,
         {name: value for name, value in expected.items() if name.startswith("loss")},
         roundings=roundings,
     )
     for number, result in enumerate(results):
-        bench.close(
+        checker.check_close(
             f"{label or 'training'} on rank {number}",
             without_losses(result),
             without_losses(expected),
@@ -59,7 +59,9 @@ def compare_with_single_process(
         )
 
 
-def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: TensorsByName) -> None:
+def compare_with_float32_step(
+    checker: MultiRankChecker, label: str, parameters_after_step: TensorsByName
+) -> None:
     """Compare the parameters after one step in lower precision with the parameters after one float32 step of
     a single process.
 
@@ -69,14 +71,14 @@ def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: T
     start = dict(make_model("float32").named_parameters())
     for name, value in without_losses(train_single_process("float32", steps=1)).items():
         actual = parameters_after_step[name]
-        bench.fact(
+        checker.check(
             actual.dtype == torch.float32,
             f"{name} of {label} has dtype {actual.dtype}, not torch.float32.",
             Kind.DTYPE,
         )
         step_size = float((value - start[name].detach()).abs().max())
         error = float((actual.float() - value).abs().max())
-        bench.fact(
+        checker.check(
             error <= _LARGEST_RELATIVE_ERROR * step_size,
             f"{name} of {label} is off by {error:.3g} after a step of {step_size:.3g}.",
             Kind.VALUE,

@@ -34,7 +34,7 @@ def make_model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
 
 
 @dataclasses.dataclass(frozen=True)
-class Feed:
+class BatchSource:
     """Makes batches on a device: whole batches or, if ``size`` is larger than 1, the rows of one rank."""
 
     device: torch.device
@@ -92,17 +92,17 @@ def make_adamw(net: nn.Module) -> torch.optim.Optimizer:
 
 def take_steps(
     net: nn.Module,
-    feed: Feed,
+    batch_source: BatchSource,
     *,
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] = make_sgd,
     steps: int = STEPS,
     accumulate: int = 1,
-    pause: Callable[[bool], Any] | None = None,
+    synchronization_context: Callable[[bool], Any] | None = None,
 ) -> TensorsByName:
     """Train for ``steps`` steps and return the loss of each step.
 
     Each step adds the gradients of ``accumulate`` batches. Each batch runs inside the context manager
-    ``pause(last)``. ``last`` is True for the last batch of a step.
+    ``synchronization_context(last)``. ``last`` is True for the last batch of a step.
     """
     chosen_optimizer = optimizer(net)
     losses = {}
@@ -110,8 +110,12 @@ def take_steps(
         chosen_optimizer.zero_grad()
         for batch_index in range(accumulate):
             last = batch_index == accumulate - 1
-            with pause(last) if pause is not None else contextlib.nullcontext():
-                inputs, targets = feed.batch(step * accumulate + batch_index)
+            with (
+                synchronization_context(last)
+                if synchronization_context is not None
+                else contextlib.nullcontext()
+            ):
+                inputs, targets = batch_source.batch(step * accumulate + batch_index)
                 loss = nn.functional.mse_loss(net(inputs), targets) / accumulate
                 run_backward(loss)
         chosen_optimizer.step()
@@ -130,9 +134,9 @@ def _name_in_unwrapped_model(name: str) -> str:
     return name
 
 
-def train(net: nn.Module, feed: Feed, **options: Any) -> TensorsByName:
+def train(net: nn.Module, batch_source: BatchSource, **options: Any) -> TensorsByName:
     """Train the model, and return the losses and the final parameters by name."""
-    losses = take_steps(net, feed, **options)
+    losses = take_steps(net, batch_source, **options)
     return {**losses, **parameters_on_cpu(net)}
 
 

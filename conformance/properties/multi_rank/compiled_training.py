@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from conformance.distributed.rank_programs import Rank, program
-from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
+from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker, multi_rank_property
 from conformance.properties.multi_rank._single_process_reference import (
     compare_with_single_process,
     train_single_process,
 )
-from conformance.properties.multi_rank._training_model import Feed, TensorsByName, make_model, train
+from conformance.properties.multi_rank._training_model import BatchSource, TensorsByName, make_model, train
 from conformance.properties.multi_rank.ddp import wrap_in_ddp
 from conformance.properties.multi_rank.fsdp import shard_with_fsdp2
 
@@ -62,14 +62,14 @@ def compiled_collectives(rank: Rank) -> dict[str, Any]:
     basis="consistency",
     ground="The compiled function must give the results of its eager collectives",
 )
-def collectives_in_compiled_functions(bench: Bench) -> None:
+def collectives_in_compiled_functions(checker: MultiRankChecker) -> None:
     """A function with collectives compiles to one graph, and the compiled function gives the same results."""
-    total = bench.size * (bench.size + 1)
-    expected = torch.full((2 * bench.size, 3), (total + 1) * 3.0)
-    for number, reply in enumerate(bench.values(compiled_collectives) or ()):
-        bench.same(f"the number of graphs on rank {number}", reply["graphs"], 1)
+    total = checker.size * (checker.size + 1)
+    expected = torch.full((2 * checker.size, 3), (total + 1) * 3.0)
+    for number, reply in enumerate(checker.run(compiled_collectives) or ()):
+        checker.check_equal(f"the number of graphs on rank {number}", reply["graphs"], 1)
         for call_index, result in enumerate(reply["results"]):
-            bench.close(
+            checker.check_close(
                 f"call {call_index} on rank {number}", {"result": result}, {"result": expected}, roundings=1.0
             )
 
@@ -77,7 +77,7 @@ def collectives_in_compiled_functions(bench: Bench) -> None:
 def train_compiled(rank: Rank, net: Any, dtype: str) -> TensorsByName:
     """Compile a model and train it. Reset the compiler before and after."""
     torch._dynamo.reset()
-    results = train(compile_for_target(rank, net), Feed(rank.device, dtype, rank.rank, rank.size))
+    results = train(compile_for_target(rank, net), BatchSource(rank.device, dtype, rank.rank, rank.size))
     torch._dynamo.reset()
     return results
 
@@ -89,12 +89,12 @@ def train_compiled_ddp(rank: Rank, dtype: str) -> TensorsByName:
 
 
 @multi_rank_property("compiled-training", dtypes=("float32",), capabilities=_NEEDS)
-def compiled_data_parallel(bench: Bench) -> None:
+def compiled_data_parallel(checker: MultiRankChecker) -> None:
     """A compiled DistributedDataParallel model trains like a single process."""
     compare_with_single_process(
-        bench,
-        bench.values(train_compiled_ddp, dtype=bench.dtype, limit=100.0),
-        train_single_process(bench.dtype),
+        checker,
+        checker.run(train_compiled_ddp, dtype=checker.dtype, limit=100.0),
+        train_single_process(checker.dtype),
     )
 
 
@@ -111,10 +111,10 @@ def train_compiled_fsdp2(rank: Rank, dtype: str) -> TensorsByName:
     basis="consistency",
     ground="Compiled and eager training of the device must agree",
 )
-def compiled_fully_sharded(bench: Bench) -> None:
+def compiled_fully_sharded(checker: MultiRankChecker) -> None:
     """A compiled model under fully_shard trains like a single process."""
     compare_with_single_process(
-        bench,
-        bench.values(train_compiled_fsdp2, dtype=bench.dtype, limit=100.0),
-        train_single_process(bench.dtype),
+        checker,
+        checker.run(train_compiled_fsdp2, dtype=checker.dtype, limit=100.0),
+        train_single_process(checker.dtype),
     )

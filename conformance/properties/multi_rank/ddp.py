@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from conformance.distributed.rank_programs import Rank, program
-from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
+from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker, multi_rank_property
 from conformance.properties.multi_rank._single_process_reference import (
     FLOATS,
     compare_with_float32_step,
@@ -19,7 +19,7 @@ from conformance.properties.multi_rank._single_process_reference import (
     train_single_process,
 )
 from conformance.properties.multi_rank._training_model import (
-    Feed,
+    BatchSource,
     TensorsByName,
     make_adamw,
     make_model,
@@ -48,49 +48,51 @@ def train_ddp(rank: Rank, dtype: str, options: dict[str, Any], use_adamw: bool =
     is true, else SGD.
     """
     net = wrap_in_ddp(rank, make_model(dtype), **options)
-    feed = Feed(rank.device, dtype, rank.rank, rank.size)
-    return train(net, feed, **({"optimizer": make_adamw} if use_adamw else {}))
+    batch_source = BatchSource(rank.device, dtype, rank.rank, rank.size)
+    return train(net, batch_source, **({"optimizer": make_adamw} if use_adamw else {}))
 
 
-def _check_ddp_options(bench: Bench, **options: Any) -> None:
+def _check_ddp_options(checker: MultiRankChecker, **options: Any) -> None:
     compare_with_single_process(
-        bench, bench.values(train_ddp, dtype=bench.dtype, options=options), train_single_process(bench.dtype)
+        checker,
+        checker.run(train_ddp, dtype=checker.dtype, options=options),
+        train_single_process(checker.dtype),
     )
 
 
 @multi_rank_property("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel(bench: Bench) -> None:
+def data_parallel(checker: MultiRankChecker) -> None:
     """With DistributedDataParallel, losses and parameters equal the results of a single process with whole
     batches.
     """
-    _check_ddp_options(bench)
+    _check_ddp_options(checker)
 
 
 @multi_rank_property("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_adamw(bench: Bench) -> None:
+def data_parallel_adamw(checker: MultiRankChecker) -> None:
     """With AdamW, losses and parameters equal the results of a single process."""
-    replies = bench.values(train_ddp, dtype=bench.dtype, options={}, use_adamw=True)
+    replies = checker.run(train_ddp, dtype=checker.dtype, options={}, use_adamw=True)
     compare_with_single_process(
-        bench, replies, train_single_process(bench.dtype, optimizer=make_adamw), roundings=4096.0
+        checker, replies, train_single_process(checker.dtype, optimizer=make_adamw), roundings=4096.0
     )
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_static_graph(bench: Bench) -> None:
+def data_parallel_static_graph(checker: MultiRankChecker) -> None:
     """With static_graph=True, training equals the training of a single process."""
-    _check_ddp_options(bench, static_graph=True)
+    _check_ddp_options(checker, static_graph=True)
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_gradient_views(bench: Bench) -> None:
+def data_parallel_gradient_views(checker: MultiRankChecker) -> None:
     """With gradient_as_bucket_view=True, training equals the training of a single process."""
-    _check_ddp_options(bench, gradient_as_bucket_view=True)
+    _check_ddp_options(checker, gradient_as_bucket_view=True)
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_small_buckets(bench: Bench) -> None:
+def data_parallel_small_buckets(checker: MultiRankChecker) -> None:
     """With one bucket for almost every parameter, training equals the training of a single process."""
-    _check_ddp_options(bench, bucket_cap_mb=0.0001)
+    _check_ddp_options(checker, bucket_cap_mb=0.0001)
 
 
 @program
@@ -101,16 +103,21 @@ def train_ddp_accumulating(rank: Rank, dtype: str) -> TensorsByName:
     def no_sync_except_last(last: bool) -> Any:
         return contextlib.nullcontext() if last else net.no_sync()
 
-    return train(net, Feed(rank.device, dtype, rank.rank, rank.size), accumulate=2, pause=no_sync_except_last)
+    return train(
+        net,
+        BatchSource(rank.device, dtype, rank.rank, rank.size),
+        accumulate=2,
+        synchronization_context=no_sync_except_last,
+    )
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_accumulation(bench: Bench) -> None:
+def data_parallel_accumulation(checker: MultiRankChecker) -> None:
     """Gradients that no_sync() did not reduce are averaged together with the next gradients."""
     compare_with_single_process(
-        bench,
-        bench.values(train_ddp_accumulating, dtype=bench.dtype),
-        train_single_process(bench.dtype, accumulate=2),
+        checker,
+        checker.run(train_ddp_accumulating, dtype=checker.dtype),
+        train_single_process(checker.dtype, accumulate=2),
     )
 
 
@@ -132,11 +139,11 @@ def initial_ddp_state(rank: Rank) -> TensorsByName:
 
 
 @multi_rank_property("ddp", level="training", capabilities=_NEEDS)
-def data_parallel_starts_from_the_first_rank(bench: Bench) -> None:
+def data_parallel_starts_from_the_first_rank(checker: MultiRankChecker) -> None:
     """Parameters and buffers of all ranks start with the values of rank 0."""
     expected = {name: value.detach() for name, value in model_of_rank(0).state_dict().items()}
-    for number, state in enumerate(bench.values(initial_ddp_state) or ()):
-        bench.close(f"the start of rank {number}", state, expected, roundings=1.0)
+    for number, state in enumerate(checker.run(initial_ddp_state) or ()):
+        checker.check_close(f"the start of rank {number}", state, expected, roundings=1.0)
 
 
 def batch_count_of_rank(rank: int) -> int:
@@ -154,10 +161,10 @@ def train_uneven(rank: Rank, dtype: str) -> tuple[int, TensorsByName]:
     net = wrap_in_ddp(rank, make_model(dtype))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     steps = 0
-    feed = Feed(rank.device, dtype, rank.rank, rank.size)
+    batch_source = BatchSource(rank.device, dtype, rank.rank, rank.size)
     with Join([net]):
         for step in range(batch_count_of_rank(rank.rank)):
-            inputs, targets = feed.batch(step)
+            inputs, targets = batch_source.batch(step)
             optimizer.zero_grad()
             run_backward(nn.functional.mse_loss(net(inputs), targets))
             optimizer.step()
@@ -176,21 +183,21 @@ def train_uneven_single_process(dtype: str, size: int) -> TensorsByName:
         optimizer.zero_grad()
         for rank in range(size):
             if step < batch_count_of_rank(rank):
-                inputs, targets = Feed(torch.device("cpu"), dtype, rank, size).batch(step)
+                inputs, targets = BatchSource(torch.device("cpu"), dtype, rank, size).batch(step)
                 run_backward(nn.functional.mse_loss(net(inputs), targets) / size)
         optimizer.step()
     return parameters_on_cpu(net)
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_uneven_inputs(bench: Bench) -> None:
+def data_parallel_uneven_inputs(checker: MultiRankChecker) -> None:
     """Under ``Join``, a rank that has more batches than other ranks trains on all its batches. The result
     equals the training of a single process.
     """
-    expected = train_uneven_single_process(bench.dtype, bench.size)
-    for number, (steps, final_parameters) in enumerate(bench.values(train_uneven, dtype=bench.dtype) or ()):
-        bench.same(f"the number of steps on rank {number}", steps, batch_count_of_rank(number))
-        bench.close(f"rank {number}", final_parameters, expected)
+    expected = train_uneven_single_process(checker.dtype, checker.size)
+    for number, (steps, final_parameters) in enumerate(checker.run(train_uneven, dtype=checker.dtype) or ()):
+        checker.check_equal(f"the number of steps on rank {number}", steps, batch_count_of_rank(number))
+        checker.check_close(f"rank {number}", final_parameters, expected)
 
 
 @program
@@ -219,11 +226,13 @@ def steps_with_unused_parameters(rank: Rank) -> dict[str, Any]:
 
 
 @multi_rank_property("ddp", capabilities=_NEEDS)
-def data_parallel_unused_parameters(bench: Bench) -> None:
+def data_parallel_unused_parameters(checker: MultiRankChecker) -> None:
     """With find_unused_parameters=True, each step may use different parameters."""
     left_only, right_only = [True, True, False, False], [False, False, True, True]
-    for number, reply in enumerate(bench.values(steps_with_unused_parameters) or ()):
-        bench.same(f"the gradients on rank {number}", reply["touched"], [left_only, right_only, left_only])
+    for number, reply in enumerate(checker.run(steps_with_unused_parameters) or ()):
+        checker.check_equal(
+            f"the gradients on rank {number}", reply["touched"], [left_only, right_only, left_only]
+        )
 
 
 @program
@@ -241,16 +250,16 @@ def train_with_comm_hook(rank: Rank, dtype: str) -> TensorsByName:
 
     average_bucket.__annotations__.clear()  # DDP rejects a hook with annotations other than its own types
     net.register_comm_hook(None, average_bucket)
-    return train(net, Feed(rank.device, dtype, rank.rank, rank.size))
+    return train(net, BatchSource(rank.device, dtype, rank.rank, rank.size))
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_hooks(bench: Bench) -> None:
+def data_parallel_hooks(checker: MultiRankChecker) -> None:
     """Training with a communication hook that reduces buckets itself and returns futures equals training with
     the built-in reduction.
     """
     compare_with_single_process(
-        bench, bench.values(train_with_comm_hook, dtype=bench.dtype), train_single_process(bench.dtype)
+        checker, checker.run(train_with_comm_hook, dtype=checker.dtype), train_single_process(checker.dtype)
     )
 
 
@@ -270,14 +279,14 @@ def train_recomputing(rank: Rank, dtype: str) -> TensorsByName:
                 x = checkpoint(part, x, use_reentrant=False)
             return x
 
-    return train(wrap_in_ddp(rank, Recomputed()), Feed(rank.device, dtype, rank.rank, rank.size))
+    return train(wrap_in_ddp(rank, Recomputed()), BatchSource(rank.device, dtype, rank.rank, rank.size))
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)
-def data_parallel_checkpointing(bench: Bench) -> None:
+def data_parallel_checkpointing(checker: MultiRankChecker) -> None:
     """With activations that are recomputed, training equals the training of a single process."""
     compare_with_single_process(
-        bench, bench.values(train_recomputing, dtype=bench.dtype), train_single_process(bench.dtype)
+        checker, checker.run(train_recomputing, dtype=checker.dtype), train_single_process(checker.dtype)
     )
 
 
@@ -285,20 +294,20 @@ def data_parallel_checkpointing(bench: Bench) -> None:
 def step_under_autocast(rank: Rank) -> TensorsByName:
     """Take one step under autocast and return the parameters."""
     net = wrap_in_ddp(rank, make_model("float32"))
-    feed = Feed(rank.device, "float32", rank.rank, rank.size)
+    batch_source = BatchSource(rank.device, "float32", rank.rank, rank.size)
     with torch.autocast(rank.device.type, torch.bfloat16):
-        take_steps(net, feed, steps=1)
+        take_steps(net, batch_source, steps=1)
     return parameters_on_cpu(net)
 
 
 @multi_rank_property("ddp", capabilities=(*_NEEDS, "autocast"))
-def data_parallel_autocast(bench: Bench) -> None:
+def data_parallel_autocast(checker: MultiRankChecker) -> None:
     """Under autocast, parameters stay in float32, are equal on all ranks and change as without autocast."""
-    replies = bench.values(step_under_autocast)
+    replies = checker.run(step_under_autocast)
     for number, reply in enumerate(replies or ()):
         assert replies is not None
-        bench.close(f"rank {number} versus rank 0", reply, replies[0], roundings=1.0)
-        compare_with_float32_step(bench, f"rank {number}", reply)
+        checker.check_close(f"rank {number} versus rank 0", reply, replies[0], roundings=1.0)
+        compare_with_float32_step(checker, f"rank {number}", reply)
 
 
 @program
@@ -306,16 +315,16 @@ def train_sync_batch_norm(rank: Rank, dtype: str) -> TensorsByName:
     """Train with SyncBatchNorm. Return losses, parameters and buffers."""
     convert: Any = nn.SyncBatchNorm.convert_sync_batchnorm
     net = wrap_in_ddp(rank, convert(make_model(dtype, normalise=False)))
-    trained = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
+    trained = train(net, BatchSource(rank.device, dtype, rank.rank, rank.size))
     buffers = {n.removeprefix("module."): b.detach().cpu() for n, b in net.named_buffers()}
     return {**trained, **buffers}
 
 
 @multi_rank_property("batch-norm", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
-def synchronised_batch_norm(bench: Bench) -> None:
+def synchronised_batch_norm(checker: MultiRankChecker) -> None:
     """SyncBatchNorm on parts of a batch equals BatchNorm on the whole batch, including running statistics."""
-    net = make_model(bench.dtype, normalise=False)
-    expected = train(net, Feed(torch.device("cpu"), bench.dtype))
+    net = make_model(checker.dtype, normalise=False)
+    expected = train(net, BatchSource(torch.device("cpu"), checker.dtype))
     expected.update({name: value.detach().clone() for name, value in net.named_buffers()})
-    replies = bench.values(train_sync_batch_norm, dtype=bench.dtype)
-    compare_with_single_process(bench, replies, expected, roundings=1024.0)
+    replies = checker.run(train_sync_batch_norm, dtype=checker.dtype)
+    compare_with_single_process(checker, replies, expected, roundings=1024.0)

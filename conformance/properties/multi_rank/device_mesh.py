@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from conformance.distributed.rank_programs import Rank, program, sum_over_ranks
-from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
+from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker, multi_rank_property
 from conformance.properties.multi_rank._single_process_reference import FLOATS
 from conformance.properties.multi_rank._training_model import (
-    Feed,
+    BatchSource,
     make_model,
     make_sgd_without_foreach,
     run_backward,
@@ -18,7 +18,7 @@ from conformance.properties.multi_rank._training_model import (
 )
 
 
-def mesh_of(rank: Rank, names: tuple[str, ...] = ("ranks",)) -> Any:
+def make_device_mesh(rank: Rank, names: tuple[str, ...] = ("ranks",)) -> Any:
     """Return a device mesh of all ranks, with one dimension per name."""
     from torch.distributed.device_mesh import init_device_mesh
 
@@ -33,17 +33,17 @@ def two_dimensional_shape(size: int) -> tuple[int, int]:
     return (2, size // 2) if size >= 4 and size % 2 == 0 else (size, 1)
 
 
-def integer_matrix(rows: int, columns: int, dtype: torch.dtype, salt: int = 0) -> torch.Tensor:
+def integer_matrix(rows: int, columns: int, dtype: torch.dtype, seed_offset: int = 0) -> torch.Tensor:
     """Return a matrix of integers from -3 to 3."""
-    return ((torch.arange(rows * columns) * 5 + salt) % 7 - 3).reshape(rows, columns).to(dtype)
+    return ((torch.arange(rows * columns) * 5 + seed_offset) % 7 - 3).reshape(rows, columns).to(dtype)
 
 
 @program
-def mesh_facts(rank: Rank) -> dict[str, Any]:
+def mesh_attributes(rank: Rank) -> dict[str, Any]:
     """Return this rank's attributes of a two-dimensional mesh, and its sums over the mesh dimensions."""
     import torch.distributed as dist
 
-    mesh = mesh_of(rank, ("outer", "inner"))
+    mesh = make_device_mesh(rank, ("outer", "inner"))
     outer, row = mesh["outer"], mesh["inner"]
     tensor = torch.full((2,), float(rank.rank + 1), device=rank.device)
     dist.all_reduce(tensor, group=outer.get_group())
@@ -58,13 +58,13 @@ def mesh_facts(rank: Rank) -> dict[str, Any]:
 
 
 @multi_rank_property("mesh", level="core")
-def mesh_of_two_dimensions(bench: Bench) -> None:
+def mesh_of_two_dimensions(checker: MultiRankChecker) -> None:
     """A mesh returns the coordinate of each rank, and each of its dimensions has a process group."""
-    outer, inner = two_dimensional_shape(bench.size)
-    for number, facts in enumerate(bench.values(mesh_facts) or ()):
+    outer, inner = two_dimensional_shape(checker.size)
+    for number, facts in enumerate(checker.run(mesh_attributes) or ()):
         row, column = divmod(number, inner)
         expected = {
-            "device": bench.target.kind,
+            "device": checker.target.kind,
             "shape": (outer, inner),
             "coordinate": [row, column],
             "local rank": row,
@@ -72,7 +72,7 @@ def mesh_of_two_dimensions(bench: Bench) -> None:
             "sum": sum(x * inner + column + 1.0 for x in range(outer)),
         }
         for name, value in expected.items():
-            bench.same(f"{name} on rank {number}", facts[name], value)
+            checker.check_equal(f"{name} on rank {number}", facts[name], value)
 
 
 @program
@@ -82,7 +82,7 @@ def redistributed_tensors(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
     """
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-    mesh, torch_dtype = mesh_of(rank), getattr(torch, dtype)
+    mesh, torch_dtype = make_device_mesh(rank), getattr(torch, dtype)
     whole = integer_matrix(5, 3, torch_dtype).to(rank.device)  # the ranks may not divide the rows evenly
     rows: Any = distribute_tensor(whole, mesh, [Shard(0)])
     results = {
@@ -101,14 +101,14 @@ def redistributed_tensors(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
 
 
 @multi_rank_property("mesh", dtypes=FLOATS)
-def distributed_tensors(bench: Bench) -> None:
+def distributed_tensors(checker: MultiRankChecker) -> None:
     """Sharded, replicated and partial DTensors can be created, converted into each other and used in
     computations.
     """
-    dtype = getattr(torch, bench.dtype)
+    dtype = getattr(torch, checker.dtype)
     whole, square = integer_matrix(5, 3, dtype), integer_matrix(3, 3, dtype, 1)
-    for number, tensors in enumerate(bench.values(redistributed_tensors, dtype=bench.dtype) or ()):
-        pieces = whole.chunk(bench.size)
+    for number, tensors in enumerate(checker.run(redistributed_tensors, dtype=checker.dtype) or ()):
+        pieces = whole.chunk(checker.size)
         expected = {
             "mine": pieces[number] if number < len(pieces) else whole[:0],
             "rows": whole,
@@ -119,7 +119,7 @@ def distributed_tensors(bench: Bench) -> None:
             "sum over rows": whole.sum(0),
             "plus": whole * 3,
         }
-        bench.close(f"rank {number}", tensors, expected)
+        checker.check_close(f"rank {number}", tensors, expected)
 
 
 @program
@@ -127,7 +127,7 @@ def gradients_on_mesh(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
     """Return the gradients of a sharded and of a replicated tensor as full CPU tensors."""
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-    mesh, torch_dtype = mesh_of(rank), getattr(torch, dtype)
+    mesh, torch_dtype = make_device_mesh(rank), getattr(torch, dtype)
     weight: Any = distribute_tensor(
         integer_matrix(4, 6, torch_dtype).to(rank.device), mesh, [Shard(0)]
     ).requires_grad_()
@@ -142,17 +142,17 @@ def gradients_on_mesh(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
 
 
 @multi_rank_property("mesh", level="training", dtypes=FLOATS, capabilities=("autograd",))
-def gradients_of_distributed_tensors(bench: Bench) -> None:
+def gradients_of_distributed_tensors(checker: MultiRankChecker) -> None:
     """Gradients of sharded and replicated tensors equal the gradients of ordinary tensors."""
-    dtype = getattr(torch, bench.dtype)
+    dtype = getattr(torch, checker.dtype)
     weight, replicated = (
         integer_matrix(4, 6, dtype).requires_grad_(),
         integer_matrix(3, 4, dtype, 2).requires_grad_(),
     )
     run_backward(((replicated @ weight) ** 2).sum())
     assert weight.grad is not None and replicated.grad is not None
-    for number, gradients in enumerate(bench.values(gradients_on_mesh, dtype=bench.dtype) or ()):
-        bench.close(f"rank {number}", gradients, {"weight": weight.grad, "given": replicated.grad})
+    for number, gradients in enumerate(checker.run(gradients_on_mesh, dtype=checker.dtype) or ()):
+        checker.check_close(f"rank {number}", gradients, {"weight": weight.grad, "given": replicated.grad})
 
 
 @program
@@ -162,7 +162,7 @@ def random_shards_and_replicas(rank: Rank) -> dict[str, torch.Tensor]:
     """
     import torch.distributed.tensor as dt
 
-    mesh = mesh_of(rank)
+    mesh = make_device_mesh(rank)
     torch.manual_seed(7)
     shards = dt.rand((8 * rank.size, 16), device_mesh=mesh, placements=[dt.Shard(0)])
     copies = dt.rand((8, 16), device_mesh=mesh, placements=[dt.Replicate()])
@@ -176,19 +176,21 @@ def random_shards_and_replicas(rank: Rank) -> dict[str, torch.Tensor]:
 
 
 @multi_rank_property("mesh", capabilities=("random", "generator"), accelerators=True)
-def random_distributed_tensors(bench: Bench) -> None:
+def random_distributed_tensors(checker: MultiRankChecker) -> None:
     """Shards of a random tensor differ, replicas are equal, and the same seed gives the same shards."""
-    replies = bench.values(random_shards_and_replicas)
+    replies = checker.run(random_shards_and_replicas)
     if replies is None:
         return
     for number, reply in enumerate(replies):
-        bench.fact(
+        checker.check(
             torch.equal(reply["mine"], reply["again"]),
             f"the seed does not repeat the shard of rank {number}.",
         )
-        bench.fact(torch.equal(reply["copy"], replies[0]["copy"]), f"the replica on rank {number} differs.")
+        checker.check(
+            torch.equal(reply["copy"], replies[0]["copy"]), f"the replica on rank {number} differs."
+        )
         if number:
-            bench.fact(
+            checker.check(
                 not torch.equal(reply["mine"], replies[0]["mine"]),
                 f"the shards of ranks 0 and {number} are equal.",
             )
@@ -213,29 +215,29 @@ def train_tensor_parallel(rank: Rank, dtype: str, sequence: bool) -> dict[str, t
         plan["2"] = RowwiseParallel(output_layouts=Shard(0))
         plan["3"] = SequenceParallel(sequence_dim=0)
         plan["4"] = ColwiseParallel(input_layouts=Shard(0), output_layouts=Replicate())
-    net = parallelize_module(make_model(dtype).to(rank.device), mesh_of(rank), plan)
-    return train(net, Feed(rank.device, dtype), optimizer=make_sgd_without_foreach)
+    net = parallelize_module(make_model(dtype).to(rank.device), make_device_mesh(rank), plan)
+    return train(net, BatchSource(rank.device, dtype), optimizer=make_sgd_without_foreach)
 
 
-def _compare_with_unsharded_training(bench: Bench, results: list[Any] | None) -> None:
-    expected = train(make_model(bench.dtype), Feed(torch.device("cpu"), bench.dtype))
+def _compare_with_unsharded_training(checker: MultiRankChecker, results: list[Any] | None) -> None:
+    expected = train(make_model(checker.dtype), BatchSource(torch.device("cpu"), checker.dtype))
     for number, result in enumerate(results or ()):
-        bench.close(f"rank {number}", result, expected)
+        checker.check_close(f"rank {number}", result, expected)
 
 
 @multi_rank_property("tensor-parallel", level="training", dtypes=FLOATS, capabilities=("autograd",))
-def columns_and_rows(bench: Bench) -> None:
+def columns_and_rows(checker: MultiRankChecker) -> None:
     """Linear modules that are split by columns, then by rows, train like ordinary linear modules."""
     _compare_with_unsharded_training(
-        bench, bench.values(train_tensor_parallel, dtype=bench.dtype, sequence=False)
+        checker, checker.run(train_tensor_parallel, dtype=checker.dtype, sequence=False)
     )
 
 
 @multi_rank_property("tensor-parallel", dtypes=FLOATS, capabilities=("autograd",))
-def sequences(bench: Bench) -> None:
+def sequences(checker: MultiRankChecker) -> None:
     """Modules that are split over the ranks, with sequence parallelism between them, train like ordinary
     modules.
     """
     _compare_with_unsharded_training(
-        bench, bench.values(train_tensor_parallel, dtype=bench.dtype, sequence=True)
+        checker, checker.run(train_tensor_parallel, dtype=checker.dtype, sequence=True)
     )

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from conformance.distributed.rank_programs import Rank, program, sum_over_ranks
-from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
+from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker, multi_rank_property
 
 
 def expected_sum_over_ranks(size: int) -> float:
@@ -22,7 +22,7 @@ def expected_sum_over_ranks(size: int) -> float:
 
 
 @program
-def facts_of_rank(rank: Rank) -> dict[str, Any]:
+def rank_and_group_attributes(rank: Rank) -> dict[str, Any]:
     """Return the attributes of this rank and of the default group, as torch reports them on this rank."""
     import torch.distributed as dist
 
@@ -38,20 +38,20 @@ def facts_of_rank(rank: Rank) -> dict[str, Any]:
 
 
 @multi_rank_property("groups", level="core")
-def group_facts(bench: Bench) -> None:
+def group_facts(checker: MultiRankChecker) -> None:
     """Each rank can read its own number, and the size, the backend and the members of the group."""
-    replies = bench.values(facts_of_rank)
+    replies = checker.run(rank_and_group_attributes)
     for number, facts in enumerate(replies or ()):
         expected = {
             "rank": number,
-            "size": bench.size,
+            "size": checker.size,
             "initialised": True,
             "backend": True,
-            "ranks": list(range(bench.size)),
-            "number of the last": bench.size - 1,
+            "ranks": list(range(checker.size)),
+            "number of the last": checker.size - 1,
         }
         for name, value in expected.items():
-            bench.same(f"{name} on rank {number}", facts[name], value)
+            checker.check_equal(f"{name} on rank {number}", facts[name], value)
 
 
 @program
@@ -64,17 +64,17 @@ def default_backend_of_device(rank: Rank) -> list[Any]:
 
 
 @multi_rank_property("groups", level="core")
-def backend_of_device(bench: Bench) -> None:
+def backend_of_device(checker: MultiRankChecker) -> None:
     """torch names a default backend for the device, and that backend is available."""
-    for number, (name, available) in enumerate(bench.values(default_backend_of_device) or ()):
-        bench.fact(
+    for number, (name, available) in enumerate(checker.run(default_backend_of_device) or ()):
+        checker.check(
             name != "undefined" and available,
             f"the default backend for the device is {name!r} on rank {number}, which is not available.",
         )
 
 
 @program
-def facts_of_last_group(rank: Rank) -> dict[str, Any]:
+def attributes_of_last_rank_group(rank: Rank) -> dict[str, Any]:
     """Create a group that contains only the last rank. Return the attributes of this group, as torch reports
     them on the calling rank.
     """
@@ -92,14 +92,14 @@ def facts_of_last_group(rank: Rank) -> dict[str, Any]:
 
 
 @multi_rank_property("groups", level="core")
-def members_and_others(bench: Bench) -> None:
+def members_and_others(checker: MultiRankChecker) -> None:
     """The members of a group are numbered from 0. A rank outside the group gets the number -1."""
-    last = bench.size - 1
-    for number, facts in enumerate(bench.values(facts_of_last_group) or ()):
+    last = checker.size - 1
+    for number, facts in enumerate(checker.run(attributes_of_last_rank_group) or ()):
         expected: dict[str, Any] = {"number": -1}
         if number == last:
-            expected = {"number": 0, "size": 1, "global": last, "sum": float(bench.size)}
-        bench.same(f"the description of the last rank's group on rank {number}", facts, expected)
+            expected = {"number": 0, "size": 1, "global": last, "sum": float(checker.size)}
+        checker.check_equal(f"the description of the last rank's group on rank {number}", facts, expected)
 
 
 @program
@@ -116,13 +116,13 @@ def barrier_times(rank: Rank) -> tuple[float, float]:
 
 
 @multi_rank_property("groups", level="core")
-def barrier_holds(bench: Bench) -> None:
+def barrier_holds(checker: MultiRankChecker) -> None:
     """No rank leaves a barrier before the last rank has entered it."""
-    times = bench.values(barrier_times)
+    times = checker.run(barrier_times)
     if times is not None:
         last = max(entered for entered, _ in times)
         for number, (_, left_at) in enumerate(times):
-            bench.fact(
+            checker.check(
                 left_at >= last,
                 f"rank {number} left the barrier {last - left_at:.3f} s before the last rank entered it.",
             )
@@ -149,10 +149,10 @@ def sums_of_rejoined_groups(rank: Rank, name: str) -> list[float]:
     basis="parity",
     ground="The page calls a second initialisation after destroy_process_group unsupported and untested",
 )
-def started_again(bench: Bench) -> None:
+def started_again(checker: MultiRankChecker) -> None:
     """After destroy_process_group, the same processes can repeatedly initialise a new group."""
-    for number, sums in enumerate(bench.values(sums_of_rejoined_groups, name=uuid.uuid4().hex) or ()):
-        bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 3)
+    for number, sums in enumerate(checker.run(sums_of_rejoined_groups, name=uuid.uuid4().hex) or ()):
+        checker.check_equal(f"the sums on rank {number}", sums, [expected_sum_over_ranks(checker.size)] * 3)
 
 
 @program
@@ -170,12 +170,12 @@ def sums_of_several_groups(rank: Rank) -> list[float]:
 
 
 @multi_rank_property("groups")
-def groups_beside_each_other(bench: Bench) -> None:
+def groups_beside_each_other(checker: MultiRankChecker) -> None:
     """Several groups of the same ranks can be used at the same time. Destroying one group does not affect the
     other groups.
     """
-    for number, sums in enumerate(bench.values(sums_of_several_groups) or ()):
-        bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 6)
+    for number, sums in enumerate(checker.run(sums_of_several_groups) or ()):
+        checker.check_equal(f"the sums on rank {number}", sums, [expected_sum_over_ranks(checker.size)] * 6)
 
 
 @program
@@ -193,10 +193,10 @@ def sums_of_host_and_device_tensor(rank: Rank) -> list[float]:
 
 
 @multi_rank_property("groups", accelerators=True)
-def host_and_device_in_one_group(bench: Bench) -> None:
+def host_and_device_in_one_group(checker: MultiRankChecker) -> None:
     """A group with one backend for the host and one for the device accepts host and device tensors."""
-    for number, sums in enumerate(bench.values(sums_of_host_and_device_tensor) or ()):
-        bench.same(f"the sums on rank {number}", sums, [expected_sum_over_ranks(bench.size)] * 2)
+    for number, sums in enumerate(checker.run(sums_of_host_and_device_tensor) or ()):
+        checker.check_equal(f"the sums on rank {number}", sums, [expected_sum_over_ranks(checker.size)] * 2)
 
 
 @program
@@ -220,19 +220,19 @@ def received_objects(rank: Rank) -> dict[str, Any]:
 
 
 @multi_rank_property("objects", level="core")
-def objects_travel(bench: Bench) -> None:
+def objects_travel(checker: MultiRankChecker) -> None:
     """Picklable objects of different sizes on each rank are gathered, broadcast and scattered."""
-    replies = bench.values(received_objects)
-    sent = [{"rank": r, "text": "é" * (r + 1), "none": None} for r in range(bench.size)]
+    replies = checker.run(received_objects)
+    sent = [{"rank": r, "text": "é" * (r + 1), "none": None} for r in range(checker.size)]
     for number, reply in enumerate(replies or ()):
         expected = {
             "gathered": sent,
-            "at last": sent if number == bench.size - 1 else None,
+            "at last": sent if number == checker.size - 1 else None,
             "broadcast": [sent[-1], "x"],
             "given": [[number]],
         }
         for name, value in expected.items():
-            bench.same(f"{name} on rank {number}", reply[name], value)
+            checker.check_equal(f"{name} on rank {number}", reply[name], value)
 
 
 @program
@@ -246,11 +246,11 @@ def gathered_tensors(rank: Rank) -> list[Any]:
 
 
 @multi_rank_property("objects", capabilities=("serialization",))
-def tensors_travel_as_objects(bench: Bench) -> None:
+def tensors_travel_as_objects(checker: MultiRankChecker) -> None:
     """A device tensor that is sent as an object arrives on a device of the same type."""
-    for number, tensors in enumerate(bench.values(gathered_tensors) or ()):
-        expected = [[bench.target.kind, [float(r)] * 2] for r in range(bench.size)]
-        bench.same(
+    for number, tensors in enumerate(checker.run(gathered_tensors) or ()):
+        expected = [[checker.target.kind, [float(r)] * 2] for r in range(checker.size)]
+        checker.check_equal(
             f"the tensors received on rank {number}", [[d.partition(":")[0], v] for d, v in tensors], expected
         )
 
@@ -267,8 +267,10 @@ def values_from_store(rank: Rank, folder: str) -> list[Any]:
 
 
 @multi_rank_property("objects")
-def stores_are_shared(bench: Bench) -> None:
+def stores_are_shared(checker: MultiRankChecker) -> None:
     """All ranks can read a value that one rank puts into a store."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, values in enumerate(bench.values(values_from_store, folder=folder) or ()):
-            bench.same(f"the values that rank {number} reads", values, [str(r) for r in range(bench.size)])
+        for number, values in enumerate(checker.run(values_from_store, folder=folder) or ()):
+            checker.check_equal(
+                f"the values that rank {number} reads", values, [str(r) for r in range(checker.size)]
+            )

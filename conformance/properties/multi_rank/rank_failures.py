@@ -18,7 +18,7 @@ from conformance.distributed import patient
 from conformance.distributed.rank_programs import Rank, program, sum_over_all_ranks, sum_over_ranks
 from conformance.distributed.rank_replies import Ending, RankReply
 from conformance.model.verdicts import Basis, Kind
-from conformance.properties.multi_rank._multi_rank_checks import Bench, multi_rank_property
+from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker, multi_rank_property
 from conformance.properties.multi_rank.process_groups import expected_sum_over_ranks
 
 #: ``_TIMEOUT`` is the timeout in seconds of the groups in these checks. ``_GRACE`` is the number of further
@@ -63,30 +63,32 @@ def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> 
     return ""
 
 
-def check_errors_in_time(bench: Bench, replies: list[Any], event: str, failing_ranks: range) -> None:
+def check_errors_in_time(
+    checker: MultiRankChecker, replies: list[Any], event: str, failing_ranks: range
+) -> None:
     """Check that each of ``failing_ranks`` raised an error in time, or that its process ended in time.
 
     The end of the process is accepted, because the watchdogs of some backends terminate the process.
     """
     for number in failing_ranks:
         reply = replies[number]
-        bench.fact(
+        checker.check(
             reply.ending is not Ending.LATE,
             f"rank {number} is still waiting {patient(_TIMEOUT + _GRACE):.0f} s after {event} "
             f"(timeout {patient(_TIMEOUT):.0f} s).",
             Kind.TIMEOUT,
         )
-        bench.fact(
+        checker.check(
             not (reply.ok and reply.value == ""),
             f"a sum on rank {number} ended without an error although {event}.",
         )
         if reply.ok and reply.value:
-            bench.fact(
+            checker.check(
                 len(reply.value.split()) > 2, f"the error message on rank {number} is only {reply.value!r}."
             )
 
 
-def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[RankReply] | None:
+def replies_with_error_in_time(checker: MultiRankChecker, program: Any, event: str) -> list[RankReply] | None:
     """Run a rank program in which all ranks except the last must fail in time, check that they do, and return
     the replies.
 
@@ -94,31 +96,33 @@ def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[R
     """
     limit = _TIMEOUT + _GRACE
     with tempfile.TemporaryDirectory() as folder:
-        replies = bench.replies(
+        replies = checker.run_expecting_failures(
             program, folder=folder, wait_limit=patient(limit), limit=limit + 2, grace=limit
         )
         ready = len(list(Path(folder).glob("ready-*")))
     if replies is None:
         return None
-    if not bench.fact(
-        ready == bench.size,
-        f"a group with a short timeout did not work on {bench.size - ready} ranks before {event}: "
+    if not checker.check(
+        ready == checker.size,
+        f"a group with a short timeout did not work on {checker.size - ready} ranks before {event}: "
         + "; ".join(reply.describe() for reply in replies),
     ):
         return None
-    check_errors_in_time(bench, replies, event, range(bench.size - 1))
+    check_errors_in_time(checker, replies, event, range(checker.size - 1))
     return replies
 
 
 @multi_rank_property("failures", level="core")
-def a_rank_stays_away(bench: Bench) -> None:
+def a_rank_stays_away(checker: MultiRankChecker) -> None:
     """If a rank does not take part, the remaining ranks get an error after the group's timeout."""
-    replies = replies_with_error_in_time(bench, collective_without_last_rank, "the last rank stayed away")
+    replies = replies_with_error_in_time(checker, collective_without_last_rank, "the last rank stayed away")
     if replies is not None:
         last = replies[-1]
-        bench.fact(last.ok, f"the rank that stayed away had to end without an error, but {last.describe()}.")
+        checker.check(
+            last.ok, f"the rank that stayed away had to end without an error, but {last.describe()}."
+        )
         for reply in replies[:-1]:
-            bench.fact(
+            checker.check(
                 reply.seconds >= patient(_TIMEOUT) * 0.5 or reply.ending is Ending.GONE,
                 f"the sum on rank {reply.rank} failed after {reply.seconds:.1f} s, before its timeout.",
             )
@@ -139,9 +143,9 @@ def collective_while_last_rank_dies(rank: Rank, folder: str, wait_limit: float) 
 
 
 @multi_rank_property("failures", level="core")
-def a_rank_dies(bench: Bench) -> None:
+def a_rank_dies(checker: MultiRankChecker) -> None:
     """If the process of a rank is killed, the remaining ranks get an error within the group's timeout."""
-    replies = replies_with_error_in_time(bench, collective_while_last_rank_dies, "the last rank was killed")
+    replies = replies_with_error_in_time(checker, collective_while_last_rank_dies, "the last rank was killed")
     if replies is not None and replies[-1].ending is not Ending.GONE:
         raise AssertionError(f"the last rank should have been killed, but {replies[-1].describe()}")
 
@@ -200,20 +204,20 @@ def names_of_wrong_calls(rank: Rank) -> list[str]:
     basis="parity",
     ground="No page says that these calls raise, except for wrong sizes on the pages of a few functions",
 )
-def wrong_calls_are_refused(bench: Bench) -> None:
+def wrong_calls_are_refused(checker: MultiRankChecker) -> None:
     """Calls with impossible arguments are refused on every rank, and the group still works afterwards."""
-    for name in (bench.values(names_of_wrong_calls) or [[]])[0]:
+    for name in (checker.run(names_of_wrong_calls) or [[]])[0]:
         # Run one rank program per call, because the rank pool is lost if ranks disagree or wait for each
         # other.
-        replies = bench.values(accepts_wrong_call, name=name)
+        replies = checker.run(accepts_wrong_call, name=name)
         if replies is None:
             continue
         for number, accepted in enumerate(replies):
-            bench.fact(not accepted, f"{name} was accepted on rank {number}.", Kind.REFUSED)
-        with bench.recorder.with_basis(Basis.CONSISTENCY):  # a refused call must not break the group
-            for number, sum_after in enumerate(bench.values(sum_over_all_ranks) or ()):
-                expected = expected_sum_over_ranks(bench.size)
-                bench.same(f"the sum on rank {number} after {name}", sum_after, expected)
+            checker.check(not accepted, f"{name} was accepted on rank {number}.", Kind.REFUSED)
+        with checker.recorder.with_basis(Basis.CONSISTENCY):  # a refused call must not break the group
+            for number, sum_after in enumerate(checker.run(sum_over_all_ranks) or ()):
+                expected = expected_sum_over_ranks(checker.size)
+                checker.check_equal(f"the sum on rank {number} after {name}", sum_after, expected)
 
 
 @program
@@ -231,8 +235,8 @@ def collective_outside_group(rank: Rank) -> list[str]:
 
 
 @multi_rank_property("failures")
-def calls_outside_of_a_group(bench: Bench) -> None:
+def calls_outside_of_a_group(checker: MultiRankChecker) -> None:
     """A collective that is called by a rank outside the group does not change the tensor of that rank."""
-    for number, texts in enumerate(bench.values(collective_outside_group) or ()):
+    for number, texts in enumerate(checker.run(collective_outside_group) or ()):
         if number:
-            bench.same(f"the tensor on rank {number}", texts, ["[1.0, 1.0, 1.0]"])
+            checker.check_equal(f"the tensor on rank {number}", texts, ["[1.0, 1.0, 1.0]"])

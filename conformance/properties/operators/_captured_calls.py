@@ -18,8 +18,12 @@ from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
 from conformance.properties.shared.comparison import ComparisonPolicy, compare_outputs
-from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
-from conformance.properties.shared.execution import copy_in, pair_with_references, report_failed_call
+from conformance.properties.shared.dtypes import dtype_under_test, unmodified_info
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    pair_with_references,
+    report_failed_call,
+)
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import kernels_needing_host, kernels_of
@@ -28,23 +32,23 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def needs_host(subject: Subject) -> bool:
+def always_needs_host(subject: Subject) -> bool:
     """Return whether every call of the operator reads values on the host, so that capture may be refused."""
-    return subject.name in mode_exclusions.reasons("graph", "host")
+    return subject.name in mode_exclusions.exclusion_reasons("graph", "host")
 
 
 def sometimes_needs_host(subject: Subject) -> bool:
     """Return whether some calls of the operator read values on the host."""
-    return subject.name in mode_exclusions.reasons("graph", "host_sometimes")
+    return subject.name in mode_exclusions.exclusion_reasons("graph", "host_sometimes")
 
 
-def can_graph(target: Target, subject: Subject) -> bool:
+def can_capture(target: Target, subject: Subject) -> bool:
     """Return whether calls of the operator can be captured on the target, so that properties of mode
     ``graph`` apply.
     """
-    if not target.has_graphs or needs_host(subject):
+    if not target.has_graphs or always_needs_host(subject):
         return False
-    if subject.name in mode_exclusions.reasons("graph", "no_kernels"):
+    if subject.name in mode_exclusions.exclusion_reasons("graph", "no_kernels"):
         return False
     return not subject.name.startswith("sparse.") and not subject.name.startswith("to_sparse")
 
@@ -61,7 +65,7 @@ def capturable_samples(
     recorder.samples(0, samples.available)
     chosen = samples.varied(sample_limit.limit(limit))
     for sample, reference in pair_with_references(target, subject, recorder, dtype, samples, chosen):
-        kernels = kernels_of(pristine_info(subject).op, sample) if sometimes_needs_host(subject) else None
+        kernels = kernels_of(unmodified_info(subject).op, sample) if sometimes_needs_host(subject) else None
         if kernels is not None and kernels.host:
             recorder.note(f"sample {sample.index} needs the host for {', '.join(sorted(kernels.host))}")
             continue
@@ -71,7 +75,7 @@ def capturable_samples(
         yield sample, reference
 
 
-def without_warnings(call: Callable[[], Any], *, grad: bool = False) -> Callable[[], Any]:
+def wrapped_without_warnings(call: Callable[[], Any], *, grad: bool = False) -> Callable[[], Any]:
     """Return ``call`` with warnings silenced, and without gradients unless ``grad`` is set."""
 
     def call_without_warnings() -> Any:
@@ -82,7 +86,7 @@ def without_warnings(call: Callable[[], Any], *, grad: bool = False) -> Callable
     return call_without_warnings
 
 
-class Replays:
+class GraphReplays:
     """Captures the calls of one result, and counts proofs that replays use the current input values."""
 
     def __init__(self, target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -109,20 +113,22 @@ class Replays:
         Before the capture, ``function`` runs once on a separate copy, because the initialisation of a device
         is not part of a graph.
         """
-        warm, copy = (copy_in(self.target, self.recorder, transformed_sample or sample) for _ in range(2))
+        warm, copy = (
+            copy_sample_to_device(self.target, self.recorder, transformed_sample or sample) for _ in range(2)
+        )
         if warm is None or copy is None:
             return None
-        outcome = attempt(without_warnings(lambda: function(warm), grad=grad))
+        outcome = attempt(wrapped_without_warnings(lambda: function(warm), grad=grad))
         if outcome.ok:
             outcome = attempt(
-                without_warnings(lambda: capture_call(self.target, lambda: function(copy)), grad=grad)
+                wrapped_without_warnings(lambda: capture_call(self.target, lambda: function(copy)), grad=grad)
             )
         if outcome.ok:
             return copy, outcome.value
         assert outcome.error is not None
-        info = pristine_info(self.subject)
+        info = unmodified_info(self.subject)
         host = kernels_needing_host(
-            without_warnings(lambda: cpu_call(info, to_host(transformed_sample or sample)), grad=grad)
+            wrapped_without_warnings(lambda: cpu_call(info, to_host(transformed_sample or sample)), grad=grad)
         )
         if host and refusals.is_deliberate_error(outcome.error):
             # If the CPU's kernels read values on the host, the kernels of the device may read them too. The
@@ -143,7 +149,7 @@ class Replays:
             report_failed_call(self.target, self.recorder, sample, outcome, label)
         return outcome.ok
 
-    def replay_data(self, sample: Sample) -> tuple[Sample, Reference] | None:
+    def sample_with_replay_data(self, sample: Sample) -> tuple[Sample, Reference] | None:
         """Return a sample with other data of the same form, and its reference.
 
         If no other data can be made, record a note and return None. Data for which the CPU's own result is
@@ -164,7 +170,7 @@ class Replays:
             self.recorder.note(f"no other data can be made for sample {sample.index}")
         return renewed
 
-    def copy_data_in(self, copy: Sample, other: Sample) -> bool:
+    def copy_into_captured_inputs(self, copy: Sample, other: Sample) -> bool:
         """Copy other data into the captured inputs. If that fails, record the error and return False."""
 
         def work() -> None:
@@ -200,7 +206,7 @@ class Replays:
         self.target.synchronize()
         return overwritten
 
-    def count_proof(self, agrees: bool = True) -> None:
+    def record_proof(self, agrees: bool = True) -> None:
         """Count a proof if ``agrees`` is true.
 
         A proof is a comparison that would have failed if the replay had done nothing.

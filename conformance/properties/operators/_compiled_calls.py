@@ -14,7 +14,7 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
 from conformance.properties.shared.distribution_tests import UNSEEDED_OPERATORS
-from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
+from conformance.properties.shared.dtypes import dtype_under_test, unmodified_info
 from conformance.properties.shared.execution import pair_with_references, report_failed_call, run_operator
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
@@ -38,11 +38,11 @@ _UNSEEDED: dict[str, Callable[..., Any]] = {
 }
 
 
-def has_graph(subject: Subject) -> bool:
+def can_be_captured_by_dynamo(subject: Subject) -> bool:
     """Return whether Dynamo can capture the operator in a graph, so that properties of mode ``compile``
     apply.
     """
-    return subject.name not in mode_exclusions.reasons("compile", "no_graph")
+    return subject.name not in mode_exclusions.exclusion_reasons("compile", "no_graph")
 
 
 def is_seeded(subject: Subject) -> bool:
@@ -56,7 +56,7 @@ def unseeded_operator(subject: Subject) -> Callable[..., Any]:
     If a test has replaced the operator by a broken one, the broken operator is returned unchanged.
     """
     op: Callable[..., Any] = subject.info.op
-    return _UNSEEDED.get(subject.name, op) if op is pristine_info(subject).op else op
+    return _UNSEEDED.get(subject.name, op) if op is unmodified_info(subject).op else op
 
 
 def varied_samples_with_references(
@@ -71,17 +71,17 @@ def varied_samples_with_references(
     )
 
 
-class Compiler:
+class CompiledCallRunner:
     """Compiles the calls of one result, and counts the calls that ran as a graph."""
 
     def __init__(self, target: Target, recorder: Recorder, *, fused: bool = False) -> None:
         self.target = target
         self.recorder = recorder
         self.fused = fused
-        self.captured = 0
+        self.graph_call_count = 0
         #: The outcome of the first call if :meth:`forward` made two calls.
         self.first_outcome: CallOutcome | None = None
-        self.reasons: list[str] = []
+        self.exclusion_reasons: list[str] = []
 
     def call(
         self,
@@ -104,9 +104,9 @@ class Compiler:
         if isinstance(outcome.value, CallOutcome):
             outcome = outcome.value
         if outcome.ok:
-            self.captured += log.ran_a_call
+            self.graph_call_count += log.ran_a_call
             if not log.ran_a_call:
-                self.reasons.append("no graph that contains a call ran")
+                self.exclusion_reasons.append("no graph that contains a call ran")
             return outcome
         assert outcome.error is not None
         cpu_compiled, _ = compile_with_log(None, cpu_function or function)
@@ -115,7 +115,7 @@ class Compiler:
             assert captured.error is not None
             text = f"sample {sample.index} is not captured on the CPU either: {one_line(captured.error, 160)}"
             self.recorder.note(text)
-            self.reasons.append(text)
+            self.exclusion_reasons.append(text)
             return None
         report_failed_call(self.target, self.recorder, sample, outcome, label)
         return None
@@ -159,6 +159,6 @@ class Compiler:
 
     def require_evidence(self) -> None:
         """Mark the result as vacuous if no compiled call ran as a graph."""
-        if not self.captured:
-            reason = self.reasons[0] if self.reasons else "no sample was compiled"
+        if not self.graph_call_count:
+            reason = self.exclusion_reasons[0] if self.exclusion_reasons else "no sample was compiled"
             self.recorder.vacuous(f"no call of the subject ran compiled: {reason}")

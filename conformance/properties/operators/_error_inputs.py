@@ -13,7 +13,7 @@ from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import CallOutcome, attempt, is_refusal, report_error
 from conformance.framework.recorder import Recorder
 from conformance.framework.refusals import is_deliberate_error
-from conformance.properties.shared.dtypes import pristine_info
+from conformance.properties.shared.dtypes import unmodified_info
 from conformance.properties.shared.execution import run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_from_inputs
@@ -27,10 +27,10 @@ def error_input_count(name: str) -> int:
     outcome = attempt(
         lambda: torch_testing_internals.error_inputs(find("operator", name).info, "cpu", seed=0)
     )
-    return sum(_names_an_error(item) for item in outcome.value) if outcome.ok else 0
+    return sum(_expects_specific_error(item) for item in outcome.value) if outcome.ok else 0
 
 
-def _names_an_error(item: Any) -> bool:
+def _expects_specific_error(item: Any) -> bool:
     """Return whether an error input expects a specific error and contains a tensor or a size.
 
     Some error inputs of torch's database expect any Exception. Others call a method of a Python number, which
@@ -65,7 +65,7 @@ def error_input_outcomes(
         return
     for index, item in enumerate(inputs.value):
         recorder.samples(0, 1)
-        if not _names_an_error(item):
+        if not _expects_specific_error(item):
             continue
         sample = samples_from_inputs([item.sample_input])[0].replace(index=index)
         call = functools.partial(_call_on_cpu, subject, sample)
@@ -91,4 +91,4 @@ def _undeclared_dtypes_of_inputs(target: Target, subject: Subject, seed: int) ->
 
 def _call_on_cpu(subject: Subject, sample: Sample) -> Any:
     with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
-        return to_host(sample).call(pristine_info(subject).op)
+        return to_host(sample).call(unmodified_info(subject).op)

@@ -21,16 +21,21 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import relations
 from conformance.oracle.sensitivity import coarsest_dtype
-from conformance.properties.operators._gradients import largest_magnitude, noise, noise_for, run_derivatives
+from conformance.properties.operators._gradients import (
+    compute_first_and_second_gradients,
+    largest_magnitude,
+    random_float64_like,
+    random_values_like,
+)
 from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY
 from conformance.properties.shared.dtypes import (
     differentiable_dtypes,
     dtype_under_test,
     dtypes_of,
     has_fixed_derivative,
-    pristine_info,
+    unmodified_info,
 )
-from conformance.properties.shared.execution import WRITES_TWICE, declares_call, report_failed_call
+from conformance.properties.shared.execution import WRITES_TWICE, report_failed_call, target_declares_call
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, samples_of
@@ -50,7 +55,7 @@ Tensors = list[torch.Tensor]
 Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return a list with the dtype in which the property checks the operator; empty if it does not apply.
 
     Factories, and operators whose result depends on more than the values of arguments, are excluded.
@@ -62,18 +67,18 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return [] if subject.name in DEFINED_BY_MEMORY else dtypes_of(target, subject, DTYPES)[:1]
 
 
-def applies_reverse(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_reverse_mode(target: Target, subject: Subject) -> Sequence[str]:
     """Return a list with one dtype if the operator has a backward, else an empty list."""
     return [] if subject.name in DEFINED_BY_MEMORY else differentiable_dtypes(target, subject, DTYPES)[:1]
 
 
-def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_forward_mode(target: Target, subject: Subject) -> Sequence[str]:
     """Return a list with one dtype if the operator has forward mode and a backward, else an empty list."""
     if not subject.info.supports_forward_ad or not has_fixed_derivative(subject):
         return []
     if subject.name in WRITES_TWICE:
         return []
-    return applies_reverse(target, subject)
+    return dtypes_for_reverse_mode(target, subject)
 
 
 @dataclasses.dataclass
@@ -100,15 +105,16 @@ def as_tensor_function(
     op: Callable[..., Any],
     sample: Sample,
     wrapper: Callable[..., Any] | None = None,
-    among: Sequence[bool] | None = None,
+    differentiable: Sequence[bool] | None = None,
 ) -> TensorFunction:
     """Return the operator as a function of the distinct floating, strided tensors of a sample.
 
-    ``among`` has a bool for each tensor of the sample: True if the tensor may be an argument of the function.
+    ``differentiable`` has a bool for each tensor of the sample: True if the tensor may be an argument of the
+    function.
     """
     primals: list[torch.Tensor] = []
     for index, tensor in enumerate(sample.tensors()):
-        if among is not None and not among[index]:
+        if differentiable is not None and not differentiable[index]:
             continue
         fits = tensor.layout is torch.strided and (tensor.is_floating_point() or tensor.is_complex())
         if fits and all(tensor is not primal for primal in primals):
@@ -144,17 +150,19 @@ def transformable_samples(
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=gradients)
     recorder.samples(0, samples.available)
-    info = pristine_info(subject)
+    info = unmodified_info(subject)
     wrapper = torch_testing_internals.gradcheck_wrapper(info) if gradients else None
     for sample in samples.chosen(sample_limit.limit(LIMIT)):
         if relations.has_unspecified_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not declares_call(target, recorder, sample, run_derivatives if gradients else None):
+        if not target_declares_call(
+            target, recorder, sample, compute_first_and_second_gradients if gradients else None
+        ):
             continue
-        among = which_tensors_are_differentiated(sample) if gradients else None
-        cpu_function = as_tensor_function(info.op, to_host(sample), wrapper, among)
+        differentiable = which_tensors_are_differentiated(sample) if gradients else None
+        cpu_function = as_tensor_function(info.op, to_host(sample), wrapper, differentiable)
         copy = to_device(sample, target, recorder)
         if copy is None:
             continue
@@ -163,7 +171,7 @@ def transformable_samples(
             recorder.compared(1)
             continue
         recorder.samples(1, 0)
-        yield sample, cpu_function, as_tensor_function(subject.info.op, copy, wrapper, among)
+        yield sample, cpu_function, as_tensor_function(subject.info.op, copy, wrapper, differentiable)
 
 
 def cpu_outcome(call: Callable[[], Any]) -> CallOutcome:
@@ -226,7 +234,7 @@ def compare_transform(
         )
         sensitivity = torch.full(reference.shape, largest_magnitude(reference) + size, dtype=torch.float64)
         if not is_close(value, reference, bound.widened(4), sensitivity):
-            sensitivity = sensitivity + movement_of_reference(
+            sensitivity = sensitivity + reference_sensitivity(
                 reference_function, primals, expected_results, output_index
             )
         compare_values(
@@ -251,7 +259,7 @@ def is_close(
     return bool((difference.value.abs() <= bound.allowed(sensitivity)).all())
 
 
-def movement_of_reference(
+def reference_sensitivity(
     reference_function: Callable[[Tensors], Sequence[torch.Tensor]],
     primals: Tensors,
     reference_results: Tensors,
@@ -264,7 +272,7 @@ def movement_of_reference(
     """
     moved_primals = []
     for number, primal in enumerate(primals):
-        step = noise(primal, 83 + number).to(primal.dtype).sign() * unit_of(primal.dtype) / 2
+        step = random_float64_like(primal, 83 + number).to(primal.dtype).sign() * unit_of(primal.dtype) / 2
         moved_primals.append(primal * (1 + step))
     outcome = cpu_outcome(lambda: reference_function(moved_primals))
     if not outcome.ok or outcome.value[output_index].shape != reference_results[output_index].shape:
@@ -279,7 +287,7 @@ def movement_of_reference(
     return torch.where(jumps, change / unit, torch.full_like(change, smooth))
 
 
-def natural_derivative_size(tensor_function: TensorFunction, order: int) -> float:
+def expected_derivative_size(tensor_function: TensorFunction, order: int) -> float:
     """Return the expected magnitude of derivatives of this order: ``|f| / |x| ** order``.
 
     ``|f|`` and ``|x|`` are the largest magnitudes. A power of x has derivatives of about this magnitude. The
@@ -293,7 +301,7 @@ def natural_derivative_size(tensor_function: TensorFunction, order: int) -> floa
     return max((largest_magnitude(y) for y in outcome.value), default=0.0) / below**order
 
 
-def batch_of(primals: Tensors) -> Tensors:
+def batch_with_rolled_copies(primals: Tensors) -> Tensors:
     """Return each tensor three times in a new first dimension: unchanged, and twice with rolled elements.
 
     Rolled elements have the same values, so they stay in the operator's domain. The element of a tensor with
@@ -320,12 +328,12 @@ def stack_rows(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
     return [torch.stack(parts) for parts in zip(*rows, strict=True)]
 
 
-def noise_like(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
+def random_tensors_like(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
     """Return random tensors with the shapes, dtypes and devices of ``like``.
 
     The values are the same on every device.
     """
-    return tuple(noise_for(t, seed + index) for index, t in enumerate(like))
+    return tuple(random_values_like(t, seed + index) for index, t in enumerate(like))
 
 
 def detached_or_zeros(tensors: Sequence[torch.Tensor | None], like: Sequence[torch.Tensor]) -> Tensors:
@@ -336,11 +344,13 @@ def detached_or_zeros(tensors: Sequence[torch.Tensor | None], like: Sequence[tor
     ]
 
 
-def outputs_with_noise(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tensors, Tensors]:
+def differentiable_outputs_and_cotangents(
+    outputs: Sequence[torch.Tensor], seed: int
+) -> tuple[Tensors, Tensors]:
     """Return the outputs that depend on an input, and a noise tensor for each of these outputs."""
     pairs = [
         (output, weight)
-        for output, weight in zip(outputs, noise_like(outputs, seed), strict=True)
+        for output, weight in zip(outputs, random_tensors_like(outputs, seed), strict=True)
         if output.requires_grad
     ]
     return [output for output, _ in pairs], [weight for _, weight in pairs]
@@ -353,7 +363,7 @@ def vjp_by_autograd_grad(function: Function, primals: Sequence[torch.Tensor], se
     """
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-        outputs, weights = outputs_with_noise(function(*inputs), seed)
+        outputs, weights = differentiable_outputs_and_cotangents(function(*inputs), seed)
         if not outputs:
             return [torch.zeros_like(primal) for primal in primals]
         gradients = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
@@ -366,5 +376,5 @@ def vjp_by_torch_func(
     """Return the gradients of the inner product of noise and outputs, from ``torch.func.vjp``."""
     pulled: Any = torch.func.vjp(function, *primals)
     outputs, pull = pulled
-    gradients: tuple[torch.Tensor, ...] = pull(noise_like(outputs, seed))
+    gradients: tuple[torch.Tensor, ...] = pull(random_tensors_like(outputs, seed))
     return gradients

@@ -25,8 +25,8 @@ def perturb_inputs(sample: Sample, step: float, seed: int) -> None:
     The caller must pass a copy of a sample, because the tensors change.
     """
     with torch.no_grad():
-        for index, tensor in enumerate(_gradients.inputs_of(sample)):
-            tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, seed + index)) * step)
+        for index, tensor in enumerate(_gradients.differentiable_inputs(sample)):
+            tensor.mul_(1 + torch.sign(_gradients.random_float64_like(tensor.real, seed + index)) * step)
 
 
 def gradient_sensitivities(

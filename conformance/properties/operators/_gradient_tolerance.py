@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
+from conformance.properties.shared.dtypes import dtype_under_test, unmodified_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -48,7 +48,7 @@ def compare_with_float64(
         expected.gradients,
         label=label,
         sensitivities=sensitivities,
-        size=_gradients.natural_size(reference, logarithmic=applied.logarithmic),
+        size=_gradients.expected_gradient_size(reference, logarithmic=applied.logarithmic),
     )
 
 
@@ -59,7 +59,7 @@ def _float64_derivative(subject: Subject, sample: Sample, step: float, seed: int
 
     The result is None if the CPU rejects the call.
     """
-    info = pristine_info(subject)
+    info = unmodified_info(subject)
     copy = to_host(sample, HIGH_PRECISION_DTYPES)
     if step:
         _gradient_sensitivity.perturb_inputs(copy, step, seed)

@@ -20,8 +20,12 @@ from conformance.oracle.reference import written_tensors
 from conformance.oracle.sensitivity import coarsest_dtype
 from conformance.properties.shared import argument_integrity as arguments
 from conformance.properties.shared.argument_integrity import bytes_on_device
-from conformance.properties.shared.dtypes import dtype_under_test, pristine_info
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call
+from conformance.properties.shared.dtypes import dtype_under_test, unmodified_info
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    target_declares_call,
+)
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
@@ -37,7 +41,7 @@ class Derivative:
 
     ``before`` holds the bytes of outputs and cotangents before the backward pass. If the outputs are
     derivatives themselves, they may be small differences of large numbers: ``scale`` is the size of these
-    numbers (:func:`natural_size`).
+    numbers (:func:`expected_gradient_size`).
     """
 
     outputs: list[torch.Tensor]
@@ -51,7 +55,7 @@ class Derivative:
     written: frozenset[int] = frozenset()
 
 
-def inputs_of(sample: Sample) -> list[torch.Tensor]:
+def differentiable_inputs(sample: Sample) -> list[torch.Tensor]:
     """Return the distinct strided tensors of a sample that require grad."""
     inputs: dict[int, torch.Tensor] = {}
     for tensor in sample.tensors():
@@ -60,22 +64,22 @@ def inputs_of(sample: Sample) -> list[torch.Tensor]:
     return list(inputs.values())
 
 
-def noise_for(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+def random_values_like(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     """Return normally distributed values in the shape and dtype, and on the device, of a tensor.
 
     The values are rounded to the dtype on the host, because some devices do not support float64.
     """
-    return noise(tensor, seed).to(tensor.dtype).to(tensor.device)
+    return random_float64_like(tensor, seed).to(tensor.dtype).to(tensor.device)
 
 
-def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
+def random_float64_like(like: torch.Tensor, seed: int) -> torch.Tensor:
     """Return normally distributed values on the host, in the shape of ``like``, in float64 or complex128."""
     generator = torch.Generator().manual_seed(seed)
     dtype = torch.complex128 if like.is_complex() else torch.float64
     return torch.randn(like.shape, generator=generator, dtype=dtype)
 
 
-def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
+def differentiable_outputs(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
     """Return the differentiable outputs of ``op``, called in the gradcheck wrapper of torch's database."""
     wrapper = torch_testing_internals.gradcheck_wrapper(info)
     result = wrapper(op, sample.input, *sample.args, **sample.kwargs)
@@ -88,7 +92,7 @@ def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
     ]
 
 
-def on_clone(form: Operator) -> Operator:
+def called_on_clone(form: Operator) -> Operator:
     """Return a function that clones its input and calls an in-place form on the clone.
 
     The input itself must not be written, because it is a leaf that requires grad.
@@ -107,24 +111,24 @@ def in_place_form(info: Any) -> Operator | None:
     """
     if not info.supports_inplace_autograd or not callable(info.inplace_variant):
         return None
-    return on_clone(info.inplace_variant)
+    return called_on_clone(info.inplace_variant)
 
 
 def differentiate(
-    info: Any, op: Operator, sample: Sample, *, create_graph: bool = False, watch: bool = False
+    info: Any, op: Operator, sample: Sample, *, create_graph: bool = False, record_bytes: bool = False
 ) -> Derivative:
     """Return the reverse-mode derivative for random cotangents, which are the same on every device.
 
-    With ``watch``, the derivative contains the bytes that :func:`check_unchanged_by_backward` needs.
+    With ``record_bytes``, the derivative contains the bytes that :func:`check_unchanged_by_backward` needs.
     """
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
-        inputs = inputs_of(sample)
-        outputs = outputs_of(info, op, sample)
-        cotangents = [noise_for(t, 17 + index) for index, t in enumerate(outputs)]
+        inputs = differentiable_inputs(sample)
+        outputs = differentiable_outputs(info, op, sample)
+        cotangents = [random_values_like(t, 17 + index) for index, t in enumerate(outputs)]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
-        before = [bytes_on_device(tensor) for tensor in [*outputs, *cotangents]] if watch else []
+        before = [bytes_on_device(tensor) for tensor in [*outputs, *cotangents]] if record_bytes else []
         gradients = torch.autograd.grad(
             outputs, inputs, cotangents, allow_unused=True, create_graph=create_graph
         )
@@ -136,7 +140,7 @@ def check_unchanged_by_backward(
 ) -> None:
     """Check that a backward pass changed no outputs, no cotangents and no arguments except ``written``.
 
-    ``derivative`` must be the result of :func:`differentiate` with ``watch``.
+    ``derivative`` must be the result of :func:`differentiate` with ``record_bytes``.
     """
     arguments.check_unwritten_arguments(recorder, sample, copy, written, label="the backward")
     arguments.check_unchanged_bytes(
@@ -157,16 +161,16 @@ def second_derivatives(info: Any, op: Operator, sample: Sample) -> Derivative:
     first = [g for g in derivative.gradients if g is not None and g.requires_grad]
     if not first:
         return Derivative([], [], derivative.inputs, [])
-    weights = [noise_for(g, 29 + index) for index, g in enumerate(first)]
+    weights = [random_values_like(g, 29 + index) for index, g in enumerate(first)]
     gradients = torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True)
-    scale = natural_size(derivative)
+    scale = expected_gradient_size(derivative)
     return Derivative(first, weights, derivative.inputs, list(gradients), scale=scale)
 
 
-def run_derivatives(info: Any, sample: Sample) -> None:
+def compute_first_and_second_gradients(info: Any, sample: Sample) -> None:
     """Compute first and second gradients of an operator, so that the caller can collect their dtypes."""
     with torch.enable_grad():
-        inputs, outputs = inputs_of(sample), outputs_of(info, info.op, sample)
+        inputs, outputs = differentiable_inputs(sample), differentiable_outputs(info, info.op, sample)
         ones = [torch.ones_like(output) for output in outputs]
         gradients = torch.autograd.grad(outputs, inputs, ones, allow_unused=True, create_graph=True)
         first = [g for g in gradients if g is not None and g.requires_grad]
@@ -189,9 +193,11 @@ def differentiable_samples(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not inputs_of(sample) or not declares_call(target, recorder, sample, run_derivatives):
+        if not differentiable_inputs(sample) or not target_declares_call(
+            target, recorder, sample, compute_first_and_second_gradients
+        ):
             continue
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is not None:
             recorder.samples(1, 0)
             yield sample, copy
@@ -292,7 +298,7 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
     return float(torch.nan_to_num(sizes, nan=0.0, posinf=0.0, neginf=0.0).max())
 
 
-def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
+def expected_gradient_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
     """Return ``|cotangent| * |f| / |x|``: the size of the gradient if the function is neither flat nor steep.
 
     With ``logarithmic``, return ``|cotangent| * |f|``, the size for an operator that returns a logarithm. The
@@ -318,20 +324,20 @@ def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -
     The differentiated function is the inner product of cotangents and outputs. The numerical derivative is a
     central difference. The uncertainty is the error of this difference from the rounding of the outputs.
     """
-    directions = [noise(t, 41 + index).to(t.dtype) for index, t in enumerate(derivative.inputs)]
+    directions = [random_float64_like(t, 41 + index).to(t.dtype) for index, t in enumerate(derivative.inputs)]
     step = 1e-6
     totals, size = [], 0.0
     for sign in (1, -1):
         moved = to_host(sample)
         with torch.no_grad():
-            for tensor, direction in zip(inputs_of(moved), directions, strict=False):
+            for tensor, direction in zip(differentiable_inputs(moved), directions, strict=False):
                 tensor.add_(direction, alpha=sign * step)
         with (
             torch_testing_internals.torch_seeded(sample.index),
             torch.enable_grad(),
             torch_testing_internals.quiet(),
         ):
-            outputs = outputs_of(info, info.op, moved)
+            outputs = differentiable_outputs(info, info.op, moved)
         total = 0.0
         for output, cotangent in zip(outputs, derivative.cotangents, strict=False):
             product = (output.detach() * cotangent.conj()).real
@@ -347,7 +353,7 @@ def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -
 
 def first_derivatives_on_cpu(subject: Subject, recorder: Recorder, sample: Sample) -> CallOutcome:
     """Compute first derivatives on the CPU in the sample's dtype, and return the outcome."""
-    info = pristine_info(subject)
+    info = unmodified_info(subject)
     host = to_host(sample)
     outcome = outcome_on_cpu(recorder, sample, lambda: differentiate(info, info.op, host))
     if outcome.ok:

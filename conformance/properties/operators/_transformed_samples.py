@@ -15,8 +15,8 @@ from conformance.model.verdicts import Basis
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import pristine_info
-from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.properties.shared.dtypes import unmodified_info
+from conformance.properties.shared.execution import copy_sample_to_device, report_failed_call, run_operator
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -74,9 +74,9 @@ def check_transformed_sample(
     error of the device is not a failure. If the device also raises for ``sample``, which is contiguous, the
     error does not depend on the layout, so the failure has basis parity.
     """
-    pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine_info(subject).op)]
+    pairs = list(forms) if forms is not None else [("operator", subject.info.op, unmodified_info(subject).op)]
     for name, form, cpu_form in pairs:
-        copy = copy_in(target, recorder, transformed)
+        copy = copy_sample_to_device(target, recorder, transformed)
         if copy is None:
             return
         outcome = run_operator(target, form, copy)

@@ -16,7 +16,7 @@ from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_ou
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtypes_of
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -37,7 +37,7 @@ def with_nonstandard_true_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return (numbers * tensor.to(torch.uint8)).view(torch.bool)
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY:
         return []
@@ -52,13 +52,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="No page says how a bool whose byte is neither 0 nor 1 behaves",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on bools made of bytes from 2 to 255 and compare with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
 

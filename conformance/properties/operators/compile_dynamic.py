@@ -20,7 +20,12 @@ from conformance.oracle.reference import Call, Reference, reference_for
 from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    run_operator,
+    target_declares_call,
+)
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject, find
@@ -95,9 +100,9 @@ OPERATORS = frozenset(
 GROWTH = (2, 3, 5)
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    if subject.name not in OPERATORS or not _compiled_calls.has_graph(subject):
+    if subject.name not in OPERATORS or not _compiled_calls.can_be_captured_by_dynamo(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -113,7 +118,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The compiled operator with dynamic shapes must agree with the eager one on the same device",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile",),
     modes=("compile",),
 )
@@ -125,7 +130,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sizes in _samples_in_several_sizes(target, subject, recorder):
         call, log = compile_with_log(target, _compiled_calls.unseeded_operator(subject), dynamic=True)
         for sample, reference in sizes:
-            copy = copy_in(target, recorder, sample)
+            copy = copy_sample_to_device(target, recorder, sample)
             if copy is None:
                 continue
             outcome = run_operator(target, call, copy)
@@ -170,7 +175,7 @@ def _samples_in_several_sizes(
         sample = samples[index]
         if relations.has_unspecified_values(subject.name, sample) or not _can_grow(sample):
             continue
-        if not declares_call(target, recorder, sample):
+        if not target_declares_call(target, recorder, sample):
             continue
         larger_samples = [_enlarged(sample, factor) for factor in GROWTH]
         expected = [reference_for(Call(subject, dtype, larger)) for larger in larger_samples]

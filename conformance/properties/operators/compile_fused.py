@@ -11,7 +11,7 @@ from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled_calls, compile_gradient
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import differentiable_dtypes, first_dtypes
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -51,11 +51,15 @@ OPERATORS = frozenset(
 )
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if target.fused_options is None or subject.name not in OPERATORS:
         return []
-    return first_dtypes(target, subject, ("float32",)) if _compiled_calls.has_graph(subject) else []
+    return (
+        first_dtypes(target, subject, ("float32",))
+        if _compiled_calls.can_be_captured_by_dynamo(subject)
+        else []
+    )
 
 
 @register(
@@ -66,17 +70,17 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The compiled operator and its gradient must agree with the eager results on the device",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile",),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compile with the target's fusion options and compare values, gradients and the executables that ran."""
     before = target.compiled()
-    compiler = _compiled_calls.Compiler(target, recorder, fused=True)
+    compiler = _compiled_calls.CompiledCallRunner(target, recorder, fused=True)
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     for sample, reference in _compiled_calls.varied_samples_with_references(target, subject, recorder, LIMIT):
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = compiler.forward(sample, copy, _compiled_calls.unseeded_operator(subject), cpu_operator)

@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compiled_calls, _gradient_tolerance, _gradients
 from conformance.properties.shared.dtypes import differentiable_dtypes
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
@@ -24,11 +24,11 @@ LIMIT = 1
 TRIED = 4
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    if not _compiled_calls.has_graph(subject):
+    if not _compiled_calls.can_be_captured_by_dynamo(subject):
         return []
-    listed = mode_exclusions.reasons("compile", "no_backward_graph")
+    listed = mode_exclusions.exclusion_reasons("compile", "no_backward_graph")
     names = differentiable_dtypes(target, subject, ("float32", "complex64"))
     return [name for name in names if f"{subject.name}@{name}" not in listed]
 
@@ -41,35 +41,39 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The compiled backward must agree with the eager backward of the device",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile", "autograd"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Differentiate through compiled calls and compare the gradients with the CPU's gradients."""
-    compiler = _compiled_calls.Compiler(target, recorder)
+    compiler = _compiled_calls.CompiledCallRunner(target, recorder)
     if compare_compiled_gradients(target, subject, recorder, compiler, LIMIT):
         compiler.require_evidence()
 
 
 def compare_compiled_gradients(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler, limit: int
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    compiler: _compiled_calls.CompiledCallRunner,
+    limit: int,
 ) -> int:
     """Compare gradients of compiled calls with the CPU's gradients, until ``limit`` samples ran as a graph.
 
     Return the number of tried samples that have a reference.
     """
     tried = 0
-    enough = compiler.captured + limit
+    enough = compiler.graph_call_count + limit
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, TRIED):
-        if compiler.captured >= enough:
+        if compiler.graph_call_count >= enough:
             break
         reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok:
             continue
         tried += 1
 
-        first_copy = copy_in(target, recorder, sample)
+        first_copy = copy_sample_to_device(target, recorder, sample)
 
         def work(
             call: Callable[..., Any], copy: Sample = copy, first_copy: Sample | None = first_copy

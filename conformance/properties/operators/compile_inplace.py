@@ -15,8 +15,8 @@ from conformance.oracle.reference import Reference
 from conformance.properties import mode_exclusions
 from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import first_dtypes, pristine_info
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.dtypes import first_dtypes, unmodified_info
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -24,13 +24,13 @@ from conformance.target.target import Target
 LIMIT = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not callable(subject.info.inplace_variant):
         return []
-    if not _compiled_calls.has_graph(subject) or _compiled_calls.is_seeded(subject):
+    if not _compiled_calls.can_be_captured_by_dynamo(subject) or _compiled_calls.is_seeded(subject):
         return []  # the property compile_random checks operators that draw random numbers in place
-    if changes_metadata(subject.info.name) or subject.name in mode_exclusions.reasons(
+    if changes_metadata(subject.info.name) or subject.name in mode_exclusions.exclusion_reasons(
         "compile", "no_inplace_graph"
     ):
         return []
@@ -67,7 +67,7 @@ def result_fits_input(sample: Sample, reference: Reference) -> bool:
     basis="consistency",
     ground="The compiled in-place form must change the same tensor, to the same values, as the eager form",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile", "inplace"),
     modes=("compile",),
 )
@@ -75,7 +75,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the compiled in-place form. Check that it returns its input, and compare the input with the
     reference.
     """
-    compiler = _compiled_calls.Compiler(target, recorder)
+    compiler = _compiled_calls.CompiledCallRunner(target, recorder)
     fitting = 0
     for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, 2 * LIMIT
@@ -83,12 +83,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not result_fits_input(sample, reference) or fitting == LIMIT:
             continue
         fitting += 1
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         input_on_device, address = copy.input, address_of(copy.input)
-        form, cpu_form = subject.info.inplace_variant, pristine_info(subject).inplace_variant
-        first_copy = copy_in(target, recorder, sample)
+        form, cpu_form = subject.info.inplace_variant, unmodified_info(subject).inplace_variant
+        first_copy = copy_sample_to_device(target, recorder, sample)
         outcome = compiler.forward(
             sample, copy, form, cpu_form, first_copy=first_copy, label="the compiled in-place form"
         )

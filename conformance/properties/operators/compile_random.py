@@ -20,7 +20,7 @@ from conformance.properties.shared.distribution_tests import (
     DRAWN_COUNT,
     check_kolmogorov_smirnov,
     check_moments,
-    generators_restored,
+    restoring_generators,
     unseeded_random_operator,
 )
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
@@ -29,9 +29,9 @@ from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    if not _compiled_calls.has_graph(subject):
+    if not _compiled_calls.can_be_captured_by_dynamo(subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
@@ -49,13 +49,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="Compiled draws must be equal after the same seed, and differ if no seed is set between them",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile", "random"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Draw with the compiled operator from fixed seeds and test repeatability and distribution."""
-    with generators_restored():
+    with restoring_generators():
         _check_compiled_draws(target, subject, recorder)
 
 
@@ -69,7 +69,7 @@ def drawing_function(subject: Subject) -> Callable[[torch.Tensor], Any]:
 
 
 def _check_compiled_draws(target: Target, subject: Subject, recorder: Recorder) -> None:
-    compiler = _compiled_calls.Compiler(target, recorder)
+    compiler = _compiled_calls.CompiledCallRunner(target, recorder)
 
     def zeros_on(device: torch.device) -> torch.Tensor:
         return torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder), device=device)

@@ -9,7 +9,7 @@ from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtypes_of
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -19,9 +19,13 @@ LIMIT = 2
 FIRST_LIMIT = 3
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    return dtypes_of(target, subject, _compiled_calls.DTYPES) if _compiled_calls.has_graph(subject) else []
+    return (
+        dtypes_of(target, subject, _compiled_calls.DTYPES)
+        if _compiled_calls.can_be_captured_by_dynamo(subject)
+        else []
+    )
 
 
 @register(
@@ -32,20 +36,23 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The first and later compiled calls must agree with the eager operator on the device",
     level="bringup",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile",),
     smoke=True,
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the compiled operator twice on each sample and compare both results with the reference."""
-    compiler = _compiled_calls.Compiler(target, recorder)
-    is_first_dtype = recorder.id.dtype == applies(target, subject)[0]
+    compiler = _compiled_calls.CompiledCallRunner(target, recorder)
+    is_first_dtype = recorder.id.dtype == dtypes_to_check(target, subject)[0]
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, FIRST_LIMIT if is_first_dtype else LIMIT
     ):
-        copy, first_copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        copy, first_copy = (
+            copy_sample_to_device(target, recorder, sample),
+            copy_sample_to_device(target, recorder, sample),
+        )
         if copy is None or first_copy is None:
             continue
         outcome = compiler.forward(

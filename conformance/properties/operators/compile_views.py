@@ -25,7 +25,7 @@ from conformance.properties.operators.views import may_alias
 from conformance.properties.shared.basis import basis_of_aliasing
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
@@ -34,9 +34,9 @@ from conformance.target.target import Target
 LIMIT = 3
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    if not _compiled_calls.has_graph(subject):
+    if not _compiled_calls.can_be_captured_by_dynamo(subject):
         return []
     if subject.name in DEFINED_BY_MEMORY and not may_alias(subject.info.name):
         return []
@@ -54,13 +54,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="A compiled view must alias its input, and writes must reach the input, as for an eager view",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("compile", "views"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the compiled operator on strided inputs, or write to its views; compare values and aliasing."""
-    compiler = _compiled_calls.Compiler(target, recorder)
+    compiler = _compiled_calls.CompiledCallRunner(target, recorder)
     if may_alias(subject.info.name):
         _check_view_outputs(target, subject, recorder, compiler)
     elif not _check_strided_inputs(target, subject, recorder, compiler):
@@ -70,13 +70,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     compiler.require_evidence()
 
 
-def with_awkward_strides(tensor: torch.Tensor) -> torch.Tensor:
+def with_transposed_gaps_or_offset(tensor: torch.Tensor) -> torch.Tensor:
     """Return a copy that is transposed and has gaps or, for fewer than two dimensions, is at an offset."""
     return with_gaps(with_reversed_strides(tensor)) if tensor.dim() > 1 else with_offset(tensor)
 
 
 def _check_strided_inputs(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.CompiledCallRunner
 ) -> bool:
     """Check the first sample that can have strided inputs.
 
@@ -84,14 +84,18 @@ def _check_strided_inputs(
     """
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     for sample, reference in _compiled_calls.varied_samples_with_references(target, subject, recorder, LIMIT):
-        transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
-        copy = None if transformed_sample is None else copy_in(target, recorder, transformed_sample)
+        transformed_sample = with_transformed_tensors(sample, with_transposed_gaps_or_offset)
+        copy = (
+            None
+            if transformed_sample is None
+            else copy_sample_to_device(target, recorder, transformed_sample)
+        )
         if transformed_sample is None or copy is None:
             continue
         if not cpu_accepts(cpu_operator, transformed_sample):
             continue
         label = "the compiled operator on strided inputs"
-        first_copy = copy_in(target, recorder, transformed_sample)
+        first_copy = copy_sample_to_device(target, recorder, transformed_sample)
         outcome = compiler.forward(
             transformed_sample,
             copy,
@@ -107,7 +111,7 @@ def _check_strided_inputs(
     return recorder.failed
 
 
-def writing_to_results(op: Callable[..., Any]) -> Callable[..., Any]:
+def with_write_to_results(op: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls ``op`` and then fills its results with ones, in the same graph."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -119,7 +123,7 @@ def writing_to_results(op: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _writable(tensor: torch.Tensor) -> bool:
+def _has_no_overlapping_elements(tensor: torch.Tensor) -> bool:
     """Return whether no two elements share memory, so that the tensor can be written."""
     if tensor.layout is not torch.strided:
         return False
@@ -129,7 +133,7 @@ def _writable(tensor: torch.Tensor) -> bool:
 
 
 def _check_view_outputs(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.Compiler
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled_calls.CompiledCallRunner
 ) -> None:
     cpu_operator = _compiled_calls.unseeded_operator(find("operator", subject.name))
     # Functionalization models only the memory that the elements of an argument cover. Writes to the results
@@ -138,7 +142,7 @@ def _check_view_outputs(
     for sample, reference in _compiled_calls.varied_samples_with_references(
         target, subject, recorder, 3 * LIMIT
     ):
-        if compiler.captured == LIMIT:
+        if compiler.graph_call_count == LIMIT:
             break
         first_input = sample.input
         strided = (
@@ -147,20 +151,20 @@ def _check_view_outputs(
             and bool(first_input.numel())
         )
         host = to_host(sample)
-        reference_call = attempt(lambda host=host: host.call(writing_to_results(cpu_operator)))  # type: ignore[misc]
+        reference_call = attempt(lambda host=host: host.call(with_write_to_results(cpu_operator)))  # type: ignore[misc]
         results = trees.tensors(reference.outputs)
         if (
             not strided
             or not reference_call.ok
             or not results
-            or not all(map(_writable, results))
+            or not all(map(_has_no_overlapping_elements, results))
             or about_memory
         ):
             # Some results cannot be written, for example numbers, or tensors whose elements share memory.
             # Compare only their values.
-            copy = copy_in(target, recorder, sample)
+            copy = copy_sample_to_device(target, recorder, sample)
             if copy is not None:
-                first_copy = copy_in(target, recorder, sample)
+                first_copy = copy_sample_to_device(target, recorder, sample)
                 outcome = compiler.forward(
                     sample,
                     copy,
@@ -171,17 +175,17 @@ def _check_view_outputs(
                 if outcome is not None:
                     compare_outputs(target, recorder, reference, outcome.value)
             continue
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         label = "the compiled operator with a write to its result"
-        writing_operator = writing_to_results(_compiled_calls.unseeded_operator(subject))
-        first_copy = copy_in(target, recorder, sample)
+        writing_operator = with_write_to_results(_compiled_calls.unseeded_operator(subject))
+        first_copy = copy_sample_to_device(target, recorder, sample)
         outcome = compiler.forward(
             sample,
             copy,
             writing_operator,
-            writing_to_results(cpu_operator),
+            with_write_to_results(cpu_operator),
             first_copy=first_copy,
             label=label,
         )

@@ -20,7 +20,7 @@ from conformance.oracle import relations
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import copy_in, samples_with_references
+from conformance.properties.shared.execution import copy_sample_to_device, samples_with_references
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -31,7 +31,7 @@ MOST_TENSORS = 6
 _OUTSIDE = frozenset({"item", "resize_", "resize_as_"})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if (
         torch_testing_internals.composite_checks() is None
@@ -52,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="No page demands composite compliance; only torch's own tests and README define it",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 @controlled_by_cpu
@@ -94,7 +94,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if len(sample.tensors()) <= MOST_TENSORS:  # the checker tries every subset of the tensors
             names.append("check_all_permutations")
         for name in names:
-            copy = copy_in(target, recorder, sample)
+            copy = copy_sample_to_device(target, recorder, sample)
             if copy is None:
                 continue
 

@@ -18,7 +18,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
+from conformance.properties.shared.dtypes import differentiable_dtypes, unmodified_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -30,23 +30,23 @@ LIMIT = 1
 MOST_TENSORS = 3
 
 
-def applies_backward(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_backward(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if torch_testing_internals.composite_checks() is None:
         return []
     return differentiable_dtypes(target, subject, ("float32", "complex64"))[:1]
 
 
-def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_forward_mode(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    return applies_backward(target, subject) if subject.info.supports_forward_ad else []
+    return dtypes_for_backward(target, subject) if subject.info.supports_forward_ad else []
 
 
-def _ignore(actual: Any, expected: Any, **options: Any) -> None:
+def _ignore_comparison(actual: Any, expected: Any, **options: Any) -> None:
     """Compare nothing. On the CPU, only the errors that the checker itself raises matter."""
 
 
-def _check_formula(
+def _check_formula_on_samples(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -76,7 +76,7 @@ def _check_formula(
                 label=f"{label} with a subclass, compared with {label} without,",
             )
 
-        outcome = attempt(functools.partial(_call_quietly, run, subject.info, copy, equal))
+        outcome = attempt(functools.partial(_run_without_warnings, run, subject.info, copy, equal))
         if outcome.error is not None and "could not run '" in str(outcome.error).lower():
             # A missing kernel does not show that the derivative is composed incorrectly. Record the error as
             # for any call that raises.
@@ -85,14 +85,16 @@ def _check_formula(
         else:
             message = "" if outcome.error is None else f"{label}: {one_line(outcome.error, 600)}"
             fact(trial, outcome.ok, Kind.METADATA, message, sample=sample.index)
-        host = functools.partial(_call_quietly, run, pristine_info(subject), to_host(sample), _ignore)
+        host = functools.partial(
+            _run_without_warnings, run, unmodified_info(subject), to_host(sample), _ignore_comparison
+        )
         if trial.failed and not attempt(host).ok:
             recorder.compared(1)  # torch's own formula fails the check too
             continue
         recorder.merge(trial)
 
 
-def _call_quietly(
+def _run_without_warnings(
     run: Callable[[Any, Sample, Callable[..., None]], None],
     info: Any,
     sample: Sample,
@@ -103,7 +105,7 @@ def _call_quietly(
         run(info, sample, equal)
 
 
-def _backward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
+def _check_backward_formula(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     checks: Any = torch_testing_internals.composite_checks()
     checks.check_backward_formula(
         info.op,
@@ -115,7 +117,7 @@ def _backward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     )
 
 
-def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
+def _check_forward_formula(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     checks: Any = torch_testing_internals.composite_checks()
     wrapper = torch_testing_internals.gradcheck_wrapper(info)
     checks.check_forward_ad_formula(info.op, (sample.input, *sample.args), sample.kwargs, wrapper, equal)
@@ -129,14 +131,14 @@ def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     basis="parity",
     ground="No page demands that backward formulas be composite compliant; torch's own tests do",
     level="full",
-    applies=applies_backward,
+    applies=dtypes_for_backward,
     capabilities=("autograd",),
     runs=False,
 )
 @controlled_by_cpu
 def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run torch's composite compliance check of the backward on each sample."""
-    _check_formula(target, subject, recorder, "the gradient", _backward)
+    _check_formula_on_samples(target, subject, recorder, "the gradient", _check_backward_formula)
 
 
 @register(
@@ -149,11 +151,11 @@ def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None
     basis="parity",
     ground="No page demands that forward-mode formulas be composite compliant; torch's own tests do",
     level="full",
-    applies=applies_forward,
+    applies=dtypes_for_forward_mode,
     capabilities=("forward_ad",),
     runs=False,
 )
 @controlled_by_cpu
 def check_forward(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Run torch's composite compliance check of forward mode on each sample."""
-    _check_formula(target, subject, recorder, "the tangent", _forward)
+    _check_formula_on_samples(target, subject, recorder, "the tangent", _check_forward_formula)

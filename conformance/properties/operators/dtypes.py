@@ -18,7 +18,7 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.oracle.reference import Call, reference_through_float64
 from conformance.properties.shared.comparison import ComparisonPolicy, compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.execution import copy_in, declares_call, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, run_operator, target_declares_call
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name, samples_from_inputs
 from conformance.subjects.torch_databases import Subject, find
@@ -32,7 +32,7 @@ ALL: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in _NAMES.spl
 
 
 @functools.lru_cache(maxsize=8)
-def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
+def first_samples_by_dtype(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
     """Return, by dtype, the pair (first sample, whether the CPU has a result for this sample).
 
     Dtypes in which samples cannot be made are omitted.
@@ -54,7 +54,7 @@ def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
     return samples
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtype word ``any``: the property has one result for all dtypes of an operator."""
     return [ANY_DTYPE]
 
@@ -71,26 +71,26 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The device must accept the dtypes that its target file declares, with the values of the function",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator in every dtype of the target and compare success or refusal with the declaration."""
     listed = target.dtype_overrides.get(subject.name)
-    for dtype, (sample, supported_on_cpu) in first_samples(subject.name).items():
+    for dtype, (sample, supported_on_cpu) in first_samples_by_dtype(subject.name).items():
         name = dtype_name(dtype)
         declared = name in listed if listed is not None else supported_on_cpu and target.declares(name)
         recorder.samples(0, 1)
         if not declared and dtype_name(dtype) not in target.dtypes:
             continue  # the device may not support tensors of this dtype at all
-        if not declares_call(target, recorder, sample):
+        if not target_declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         # A lazy device may be unable to compute the result of the previous dtype, so release that result
         # before the next call.
         copy = outcome = None
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)

@@ -17,7 +17,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtype word ``any`` if torch's database has usable error inputs for the operator."""
     return [ANY_DTYPE] if _error_inputs.error_input_count(subject.name) else []
 
@@ -30,7 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="Mostly no page names the error of wrong arguments; the types come from torch's test database",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 @controlled_by_cpu

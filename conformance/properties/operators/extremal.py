@@ -14,7 +14,12 @@ from conformance.properties.shared.basis import basis_of_values
 from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    run_operator,
+    target_declares_call,
+)
 from conformance.samples import sample_limit
 from conformance.samples.operators import Sample, reference_samples_of
 from conformance.subjects.torch_databases import Subject
@@ -25,7 +30,7 @@ LIMIT = 24
 _DISTANCES = (1e-5, 1e-3, 0.1, 1.0, 2.0, 10.0, 20.0, 50.0, 100.0)
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     info = subject.info
     if not (
@@ -52,7 +57,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "intermediate values"
     ),
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -65,10 +70,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.samples(0, samples.available)
     for sample in samples.chosen(sample_limit.limit(LIMIT)):
         reference = reference_for(Call(subject, dtype, sample))
-        if not reference.ok or not declares_call(target, recorder, sample):
+        if not reference.ok or not target_declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
@@ -78,7 +83,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             else:
                 report_failed_call(target, recorder, sample, outcome)
     for sample in _samples_outside_domain(subject, dtype, samples.available):
-        _check_outside(target, subject, recorder, sample)
+        _check_nan_outside_domain(target, subject, recorder, sample)
 
 
 def _samples_outside_domain(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sample]:
@@ -95,7 +100,7 @@ def _samples_outside_domain(subject: Subject, dtype: torch.dtype, index: int) ->
         yield Sample(index, outside)
 
 
-def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+def _check_nan_outside_domain(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
     reference = reference_for(Call(subject, dtype_under_test(recorder), sample))
     if (
         not reference.ok
@@ -103,10 +108,10 @@ def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample:
         or not reference.outputs.isnan().all()
     ):
         return
-    if not declares_call(target, recorder, sample):
+    if not target_declares_call(target, recorder, sample):
         return
     recorder.samples(1, 1)
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return
     outcome = run_operator(target, subject.info.op, copy)

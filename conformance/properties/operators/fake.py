@@ -19,7 +19,7 @@ from conformance.model.verdicts import Basis, Kind
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -31,7 +31,7 @@ from conformance.target.target import Target
 LIMIT = 4
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
 
@@ -42,7 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=("Fake tensors predict the shape, dtype, layout, strides and aliasing of the real result."),
     documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=(
         "fake_tensors",
         "storage",
@@ -54,14 +54,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on the device and on fake tensors, and compare metadata and aliasing."""
     unpredictable = torch_testing_internals.dynamic_output_errors()
     for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
         if not outcome.ok:
             report_failed_call(target, recorder, sample, outcome)
             continue
-        second_copy = copy_in(target, recorder, sample)
+        second_copy = copy_sample_to_device(target, recorder, sample)
         if second_copy is None:
             continue
         predicted = attempt(functools.partial(predict_with_fake_tensors, subject.info.op, second_copy))

@@ -19,8 +19,8 @@ from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators.fake import depends_on_values
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.dtypes import differentiable_dtypes, unmodified_info
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -29,7 +29,7 @@ from conformance.target.target import Target
 LIMIT = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float32",))
 
@@ -40,7 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Fake tensors predict the shape, dtype and layout of gradients.",
     documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd", "fake_tensors", "storage"),
     runs=False,
 )
@@ -52,7 +52,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not real.ok:
             recorder.compared(1)  # the gradient properties check whether the call must work
             continue
-        second_copy = copy_in(target, recorder, sample)
+        second_copy = copy_sample_to_device(target, recorder, sample)
         if second_copy is None:
             continue
         trial = recorder.scratch()
@@ -119,7 +119,7 @@ def _fake_tensors_predict_cpu(subject: Subject, sample: Sample) -> bool:
     """Return whether fake tensors predict the metadata of the CPU's own outputs and gradients."""
 
     def real_and_predicted_metadata() -> list[Any]:
-        info = pristine_info(subject)
+        info = unmodified_info(subject)
         real = _outputs_and_gradients(info, to_host(sample))
         fake = _predicted_outputs_and_gradients(info, to_host(sample))
         return [trees.tree_map(_metadata_text, tensors) for tensors in (real, fake)]

@@ -16,14 +16,18 @@ from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators.fake import predict_with_fake_tensors
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
-from conformance.properties.shared.execution import copy_in, run_operator, samples_with_references
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    run_operator,
+    samples_with_references,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not callable(subject.info.inplace_variant):
         return []
@@ -39,7 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("fake_tensors", "storage", "inplace"),
     runs=False,
 )
@@ -54,7 +58,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not fits or reference.outputs.shape != sample.input.shape:
             recorder.compared(1)  # the property variants checks results that do not fit into the input
             continue
-        copy, second_copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        copy, second_copy = (
+            copy_sample_to_device(target, recorder, sample),
+            copy_sample_to_device(target, recorder, sample),
+        )
         if copy is None or second_copy is None:
             continue
         outcome = run_operator(target, subject.info.inplace_variant, copy)

@@ -24,7 +24,7 @@ from conformance.properties.shared.dtypes import (
     dtype_under_test,
     dtypes_of,
     has_fixed_derivative,
-    pristine_info,
+    unmodified_info,
 )
 from conformance.properties.shared.execution import WRITES_TWICE
 from conformance.samples.copies import to_host
@@ -41,7 +41,7 @@ PAIRING = 1e-5
 _NO_JACOBIAN = frozenset({"as_strided_scatter"})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not subject.info.supports_forward_ad:
         return []
@@ -55,7 +55,9 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
 
     The tangent of an input depends only on the index of the input, so it is the same on every device.
     """
-    positions = {id(tensor): position for position, tensor in enumerate(_gradients.inputs_of(sample))}
+    positions = {
+        id(tensor): position for position, tensor in enumerate(_gradients.differentiable_inputs(sample))
+    }
     with warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore")
         duals: dict[int, torch.Tensor] = {}
@@ -64,7 +66,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
             if not isinstance(leaf, torch.Tensor) or id(leaf) not in positions:
                 return leaf
             if id(leaf) not in duals:
-                tangent = _gradients.noise_for(leaf, 53 + positions[id(leaf)])
+                tangent = _gradients.random_values_like(leaf, 53 + positions[id(leaf)])
                 duals[id(leaf)] = forward_ad.make_dual(leaf.detach(), tangent)  # type: ignore[no-untyped-call]
             return duals[id(leaf)]
 
@@ -91,7 +93,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     ),
     documentation="autograd.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("forward_ad",),
 )
 @controlled_by_cpu
@@ -99,13 +101,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the device's forward-mode tangents with the CPU's tangents, and the CPU's tangents with the
     CPU's backward.
     """
-    info, tested = pristine_info(subject), subject.info
+    info, tested = unmodified_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         tangents = _compare_tangents(
             target, subject, recorder, sample, copy, info.op, tested.op, "the tangent"
         )
         if tangents is not None and info.supports_autograd and subject.name not in _NO_JACOBIAN:
-            _check_pairing(recorder, subject, sample, tangents)
+            _check_forward_against_backward(recorder, subject, sample, tangents)
     reference, form = _gradients.in_place_form(info), _gradients.in_place_form(tested)
     if reference is None or form is None or not target.capable("inplace"):
         return
@@ -134,7 +136,7 @@ def _compare_tangents(
     reference = _gradients.outcome_on_cpu(
         recorder,
         sample,
-        functools.partial(tangents_of, pristine_info(subject), reference_op, to_host(sample)),
+        functools.partial(tangents_of, unmodified_info(subject), reference_op, to_host(sample)),
     )
     tangents = _gradients.value_on_target(
         target,
@@ -170,7 +172,7 @@ def _compare_tangents(
     return expected
 
 
-def _check_pairing(
+def _check_forward_against_backward(
     recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]
 ) -> None:
     """Check on the CPU that forward mode and backward agree: <cotangent, J v> equals <J^T cotangent, v>.
@@ -189,7 +191,7 @@ def _check_pairing(
     backward = 0.0
     for index, gradient in enumerate(derivative.gradients):
         if gradient is not None:
-            direction = _gradients.noise(gradient, 53 + index).to(gradient.dtype)
+            direction = _gradients.random_float64_like(gradient, 53 + index).to(gradient.dtype)
             product = (gradient * direction.conj()).real
             backward += float(product.sum())
             size += float(product.abs().sum())

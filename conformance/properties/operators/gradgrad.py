@@ -16,7 +16,7 @@ from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Basis, Kind
 from conformance.properties.operators import _gradient_sensitivity, _gradients
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test, pristine_info
+from conformance.properties.shared.dtypes import differentiable_dtypes, dtype_under_test, unmodified_info
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -26,7 +26,7 @@ LIMIT = 4
 LIMIT_IN_PLACE = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float64", "complex128"))
 
@@ -40,13 +40,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="notes/gradcheck.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd", "double_backward"),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the second derivatives of the device and of the CPU for each sample, also of in-place forms."""
-    info, tested = pristine_info(subject), subject.info
+    info, tested = unmodified_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         _check_second_derivatives(
             target, subject, recorder, sample, copy, info.op, tested.op, "the second derivative"
@@ -70,7 +70,7 @@ def _check_second_derivatives(
     op: _gradients.Operator,
     label: str,
 ) -> None:
-    info = pristine_info(subject)
+    info = unmodified_info(subject)
 
     def second_derivatives(entry: Any, form: _gradients.Operator, call_sample: Sample) -> Any:
         with sdpa_kernel(SDPBackend.MATH):  # only the math kernel has second derivatives on every device
@@ -80,7 +80,7 @@ def _check_second_derivatives(
         recorder, sample, functools.partial(second_derivatives, info, reference_op, to_host(sample))
     )
     call = functools.partial(second_derivatives, subject.info, op, copy)
-    if _is_missing(reference):
+    if _is_missing_derivative_error(reference):
         outcome = attempt_on(target, call)
         message = f"{label} raises no error, although torch has no formula for this derivative."
         fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)
@@ -100,7 +100,7 @@ def _check_second_derivatives(
             actual=gradients,
             expected=expected.gradients,
             label=label,
-            size=_gradients.natural_size(expected),
+            size=_gradients.expected_gradient_size(expected),
         )
         trial = recorder.scratch()
         if compare(trial):
@@ -123,6 +123,6 @@ def _check_second_derivatives(
         compare(recorder, sensitivities=_gradient_sensitivity.without_jumps(sensitivities, expected))
 
 
-def _is_missing(outcome: CallOutcome) -> bool:
+def _is_missing_derivative_error(outcome: CallOutcome) -> bool:
     """Return whether an outcome is torch's error for a derivative that has no formula."""
     return outcome.error is not None and "is not implemented" in str(outcome.error)

@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
+from conformance.properties.shared.dtypes import differentiable_dtypes, unmodified_info
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -33,7 +33,7 @@ _NO_DIRECTION = {
 }
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float64", "complex128"))
 
@@ -47,20 +47,20 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="autograd.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the device's gradients with the CPU's, and the CPU's gradients with numerical derivatives."""
-    info, tested = pristine_info(subject), subject.info
+    info, tested = unmodified_info(subject), subject.info
     for sample, copy in _gradients.differentiable_samples(target, subject, recorder, LIMIT):
         reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         actual = _gradients.value_on_target(
             target,
             recorder,
             sample,
-            functools.partial(_gradients.differentiate, tested, tested.op, copy, watch=True),
+            functools.partial(_gradients.differentiate, tested, tested.op, copy, record_bytes=True),
             reference,
             "the backward",
         )
@@ -79,7 +79,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             actual.gradients,
             expected.gradients,
             label="the gradient",
-            size=_gradients.natural_size(expected),
+            size=_gradients.expected_gradient_size(expected),
         )
         _gradients.check_unchanged_by_backward(recorder, sample, copy, actual, expected.written)
         if not agrees or not expected.gradients or sample.index or subject.name in _NO_DIRECTION:

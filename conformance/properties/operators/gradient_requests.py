@@ -19,8 +19,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradients
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import differentiable_dtypes, pristine_info
-from conformance.properties.shared.execution import WRITES_TWICE, copy_in
+from conformance.properties.shared.dtypes import differentiable_dtypes, unmodified_info
+from conformance.properties.shared.execution import WRITES_TWICE, copy_sample_to_device
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -35,7 +35,7 @@ Gradients = list[torch.Tensor | None]
 _ALONE = 3
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in WRITES_TWICE or subject.name == "as_strided_scatter":
         return []  # several positions write to one element
@@ -54,7 +54,7 @@ class GradientRequest:
     layout: str = "dense"
     #: Only if ``result`` is set: True passes gradients of zeros for the other results, False passes no
     #: gradients for the other results.
-    zeros: bool = False
+    zero_cotangents_for_other_results: bool = False
     calls: int = 1
 
 
@@ -69,14 +69,14 @@ class GradientRequest:
     basis="consistency",
     ground="A gradient must not depend on other requested gradients or on the layout of incoming gradients",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
     modes=("eager",),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Request gradients in several ways and compare each with an equivalent request."""
-    info = pristine_info(subject)
+    info = unmodified_info(subject)
     # In double precision, the device's gradients are compared with the CPU's. In other dtypes, correct
     # devices round differently, so both requests are made on the device.
     precise = recorder.id.dtype in ("float64", "complex128")
@@ -104,8 +104,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not results.ok or not results.value:
             recorder.compared(1)  # the CPU has no derivative, so there is nothing to compare
             continue
-        size = max(map(_gradients.largest_magnitude, _gradients.inputs_of(sample)), default=0.0)
-        for request, equivalent in _requests(len(_gradients.inputs_of(sample)), results.value):
+        size = max(map(_gradients.largest_magnitude, _gradients.differentiable_inputs(sample)), default=0.0)
+        for request, equivalent in _pairs_of_equivalent_requests(
+            len(_gradients.differentiable_inputs(sample)), results.value
+        ):
             expected = gradients_on_cpu(equivalent)
             device_reference = (
                 expected
@@ -115,8 +117,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if expected is None or device_reference is None:
                 continue
             expected, device_reference = (
-                _part_for_request(request, expected),
-                _part_for_request(request, device_reference),
+                _gradients_of_request(request, expected),
+                _gradients_of_request(request, device_reference),
             )
             _compare_request(
                 target,
@@ -130,7 +132,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             )
 
 
-def _part_for_request(request: GradientRequest, all_gradients: Gradients) -> Gradients:
+def _gradients_of_request(request: GradientRequest, all_gradients: Gradients) -> Gradients:
     """Return the gradients of the request's inputs, multiplied by the request's number of calls.
 
     ``all_gradients`` are the gradients of all inputs for a single call.
@@ -148,7 +150,7 @@ def _gradients_on_device(
     expected: Gradients,
 ) -> Gradients | None:
     """Return the device's gradients. If the device raises an error, record the error and return None."""
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return None
     call = functools.partial(_compute_requested_gradients, subject.info, subject.info.op, copy, request)
@@ -214,7 +216,9 @@ def _compare_requested_gradients(
     )
 
 
-def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientRequest, GradientRequest]]:
+def _pairs_of_equivalent_requests(
+    inputs: int, results: Sequence[int]
+) -> Iterator[tuple[GradientRequest, GradientRequest]]:
     """Yield pairs of requests whose gradients must be equal up to a factor.
 
     The gradients of the first request must equal the gradients of the second request, multiplied by the
@@ -235,7 +239,7 @@ def _requests(inputs: int, results: Sequence[int]) -> Iterator[tuple[GradientReq
             description = f"from result {result} alone"
             yield (
                 GradientRequest(description, result=result),
-                GradientRequest(description, result=result, zeros=True),
+                GradientRequest(description, result=result, zero_cotangents_for_other_results=True),
             )
 
 
@@ -261,7 +265,7 @@ def _indices_of_results_with_graph(info: Any, sample: Sample) -> list[int]:
 def _compute_requested_gradients(info: Any, op: Any, sample: Sample, request: GradientRequest) -> Gradients:
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
-        inputs = _gradients.inputs_of(sample)
+        inputs = _gradients.differentiable_inputs(sample)
         if request.input is not None:
             requested_input = inputs[request.input]
             inputs = [requested_input]
@@ -280,11 +284,11 @@ def _compute_requested_gradients(info: Any, op: Any, sample: Sample, request: Gr
                 if not output.requires_grad:
                     continue
                 if request.result is not None and output_index != request.result:
-                    if not request.zeros:
+                    if not request.zero_cotangents_for_other_results:
                         continue
                     cotangent = torch.zeros_like(output)
                 else:
-                    cotangent = _cotangent(output, output_index, request.layout)
+                    cotangent = _make_cotangent(output, output_index, request.layout)
                 outputs.append(output)
                 cotangents.append(cotangent)
         if not outputs:
@@ -292,11 +296,11 @@ def _compute_requested_gradients(info: Any, op: Any, sample: Sample, request: Gr
         return list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
 
 
-def _cotangent(output: torch.Tensor, output_index: int, layout: str) -> torch.Tensor:
+def _make_cotangent(output: torch.Tensor, output_index: int, layout: str) -> torch.Tensor:
     if layout in ("ones", "expanded"):
         ones = torch.ones((), dtype=output.dtype, device=output.device).expand(output.shape)
         return ones.contiguous() if layout == "ones" else ones
-    dense = _gradients.noise_for(output, 17 + output_index)
+    dense = _gradients.random_values_like(output, 17 + output_index)
     if layout == "dense" or dense.dim() == 0:
         return dense
     # The strided tensor uses every second element of a larger memory, after an offset of one element.

@@ -23,11 +23,11 @@ LIMIT = 2
 TRIED = 8
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return (
         differentiable_dtypes(target, subject, ("float32", "complex64"))
-        if _captured_calls.can_graph(target, subject)
+        if _captured_calls.can_capture(target, subject)
         else []
     )
 
@@ -38,13 +38,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=("With forward and backward in one graph, a replay gives the gradients of the current data."),
     documentation="notes/cuda.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("graphs", "autograd"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture forward and backward, replay them on two sets of data, and compare with the CPU's gradients."""
-    replays = _captured_calls.Replays(target, subject, recorder)
+    replays = _captured_calls.GraphReplays(target, subject, recorder)
     tried = 0
     dtype = dtype_under_test(recorder)
     for sample, _ in _gradients.differentiable_samples(target, subject, recorder, TRIED):
@@ -55,9 +55,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         device = target.torch_device
         # Cotangents are copied before the capture: a copy from the host cannot be part of a graph.
         cotangents = [cotangent.to(device, copy=True) for cotangent in reference.value.cotangents]
-        function = forward_and_backward(subject, cotangents)
+        function = function_with_backward(subject, cotangents)
         label = "capturing forward and backward"
-        capture = replays.capture(sample, function, grad=True, label=label, cpu_call=_reference)
+        capture = replays.capture(sample, function, grad=True, label=label, cpu_call=_cpu_derivative)
         if capture is None:
             tried -= replays.refused  # do not count a refused sample: other samples may not need the host
             continue
@@ -70,7 +70,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.note(f"no other data can be made for sample {sample.index}")
             continue
         other_reference = _gradients.first_derivatives_on_cpu(subject, recorder, other_sample)
-        if other_reference.ok and replays.copy_data_in(copy, other_sample):
+        if other_reference.ok and replays.copy_into_captured_inputs(copy, other_sample):
             _replay_and_compare(
                 target,
                 subject,
@@ -86,12 +86,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         replays.require_evidence()
 
 
-def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Callable[[Sample], Any]:
+def function_with_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Callable[[Sample], Any]:
     """Return a function of a sample on the device that returns (differentiable outputs, gradients)."""
 
     def call(sample: Sample) -> Any:
-        inputs = _gradients.inputs_of(sample)
-        outputs = _gradients.outputs_of(subject.info, _compiled_calls.unseeded_operator(subject), sample)
+        inputs = _gradients.differentiable_inputs(sample)
+        outputs = _gradients.differentiable_outputs(
+            subject.info, _compiled_calls.unseeded_operator(subject), sample
+        )
         if len(outputs) != len(cotangents) or not inputs:
             return outputs, []
         return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
@@ -99,7 +101,7 @@ def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Ca
     return call
 
 
-def _reference(info: Any, sample: Sample) -> Any:
+def _cpu_derivative(info: Any, sample: Sample) -> Any:
     return _gradients.differentiate(info, info.op, sample)
 
 
@@ -107,7 +109,7 @@ def _replay_and_compare(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    replays: _captured_calls.Replays,
+    replays: _captured_calls.GraphReplays,
     sample: Sample,
     graph: Any,
     copy: Sample,
@@ -132,4 +134,4 @@ def _replay_and_compare(
     agrees = _gradient_tolerance.compare_with_float64(
         target, recorder, subject, sample, gradients, expected, label=label
     )
-    replays.count_proof(agrees and (gradients_overwritten or outputs_restored))
+    replays.record_proof(agrees and (gradients_overwritten or outputs_restored))

@@ -20,11 +20,11 @@ from conformance.target.target import Target
 LIMIT = 4
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not callable(subject.info.inplace_variant):
         return []
-    if not _captured_calls.can_graph(target, subject) or _compiled_calls.is_seeded(subject):
+    if not _captured_calls.can_capture(target, subject) or _compiled_calls.is_seeded(subject):
         return []
     if changes_metadata(subject.info.name) or subject.name in DEFINED_BY_MEMORY:
         return []
@@ -39,13 +39,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="notes/cuda.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("graphs", "inplace"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the in-place form, replay it on two sets of data, and compare its input with the reference."""
-    replays = _captured_calls.Replays(target, subject, recorder)
+    replays = _captured_calls.GraphReplays(target, subject, recorder)
     form = subject.info.inplace_variant
     fitting = 0
     for sample, reference in _captured_calls.capturable_samples(target, subject, recorder, LIMIT):
@@ -58,13 +58,17 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         copy, graph = capture
         input_on_device, address = copy.input, address_of(copy.input)
         # A capture may or may not run the call, so the input's data are copied in again before each replay.
-        rounds = [(sample, reference), replays.replay_data(sample)]
+        rounds = [(sample, reference), replays.sample_with_replay_data(sample)]
         for data in rounds:
-            if data is None or not replays.copy_data_in(copy, data[0]) or not replays.replay(sample, graph):
+            if (
+                data is None
+                or not replays.copy_into_captured_inputs(copy, data[0])
+                or not replays.replay(sample, graph)
+            ):
                 continue
             label = "the input after replaying the in-place form"
             agrees = compare_outputs(target, recorder, data[1], input_on_device, label=label)
-            replays.count_proof(agrees)
+            replays.record_proof(agrees)
         message = "replaying the in-place form has moved its input to other memory."
         fact(recorder, address_of(input_on_device) == address, Kind.ALIASING, message, sample=sample.index)
     if fitting:

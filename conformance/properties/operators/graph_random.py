@@ -18,7 +18,7 @@ from conformance.properties.shared.distribution_tests import (
     DRAWN_COUNT,
     check_kolmogorov_smirnov,
     check_moments,
-    generators_restored,
+    restoring_generators,
 )
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
@@ -26,9 +26,9 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    if not _captured_calls.can_graph(target, subject):
+    if not _captured_calls.can_capture(target, subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
@@ -44,18 +44,18 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="notes/cuda.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("graphs", "random"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the random operator, replay it from fixed seeds, and test repeatability and distribution."""
-    with generators_restored():
+    with restoring_generators():
         _check_replayed_draws(target, subject, recorder)
 
 
 def _check_replayed_draws(target: Target, subject: Subject, recorder: Recorder) -> None:
-    replays = _captured_calls.Replays(target, subject, recorder)
+    replays = _captured_calls.GraphReplays(target, subject, recorder)
     draw = compile_random.drawing_function(subject)
     sample = Sample(0, torch.zeros(DRAWN_COUNT, dtype=dtype_under_test(recorder)))
     capture = replays.capture(sample, lambda copy: draw(copy.input), label="capturing the random operator")
@@ -66,14 +66,14 @@ def _check_replayed_draws(target: Target, subject: Subject, recorder: Recorder) 
     for seed in (11, None, 11, 12):
         if seed is not None:
             target.manual_seed(seed)
-        if not replays.copy_data_in(copy, sample) or not replays.replay(sample, graph):
+        if not replays.copy_into_captured_inputs(copy, sample) or not replays.replay(sample, graph):
             return
         values.append(on_host(trees.tensors(graph.value)[0]).clone())
     first, second, repeated, reseeded = values
     message = "a replay after the same seed gives other values."
     fact(recorder, torch.equal(first, repeated), Kind.STATE, message)
     message = "a second replay gives the values of the first."
-    replays.count_proof(fact(recorder, not torch.equal(first, second), Kind.STATE, message))
+    replays.record_proof(fact(recorder, not torch.equal(first, second), Kind.STATE, message))
     message = "a replay after another seed gives the same values."
     fact(recorder, not torch.equal(first, reseeded), Kind.STATE, message)
     drawn = second.to(torch.float64)

@@ -15,8 +15,8 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.graph_replay_inputs import copy_values, replay_data_with_reference
 from conformance.properties.operators import _captured_calls, _compiled_calls
 from conformance.properties.shared.comparison import compare_outputs
-from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine_info
-from conformance.properties.shared.execution import copy_in, pair_with_references, run_operator
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, unmodified_info
+from conformance.properties.shared.execution import copy_sample_to_device, pair_with_references, run_operator
 from conformance.samples import sample_limit
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import Sample, samples_of
@@ -26,11 +26,11 @@ from conformance.target.target import Target
 LIMIT = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not target.has_graphs:
         return []
-    if not _captured_calls.needs_host(subject) and not _captured_calls.sometimes_needs_host(subject):
+    if not _captured_calls.always_needs_host(subject) and not _captured_calls.sometimes_needs_host(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -48,7 +48,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "The note says that synchronising calls likely raise a runtime error; no page demands a clean refusal"
     ),
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("graphs",),
     modes=("graph",),
 )
@@ -63,16 +63,21 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, _ in pair_with_references(
         target, subject, recorder, dtype, samples, samples.chosen(sample_limit.limit(8))
     ):
-        kernels = kernels_of(pristine_info(subject).op, sample)
+        kernels = kernels_of(unmodified_info(subject).op, sample)
         if kernels is None or not kernels.host or tried == LIMIT:
             continue
         if any(t.layout is not torch.strided for t in sample.tensors()):
             continue
-        warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        warm, copy = (
+            copy_sample_to_device(target, recorder, sample),
+            copy_sample_to_device(target, recorder, sample),
+        )
         if warm is None or copy is None or not run_operator(target, op, warm).ok:
             continue  # the properties of mode eager check that the call itself works
         outcome = attempt(
-            _captured_calls.without_warnings(lambda copy=copy: capture_call(target, lambda: copy.call(op)))  # type: ignore[misc]
+            _captured_calls.wrapped_without_warnings(
+                lambda copy=copy: capture_call(target, lambda: copy.call(op))  # type: ignore[misc]
+            )
         )
         if outcome.ok:
             tried += _check_accepted_capture(target, subject, recorder, sample, copy, outcome.value)

@@ -15,9 +15,9 @@ from conformance.target.target import Target
 LIMIT = 8
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    return dtypes_of(target, subject) if _captured_calls.can_graph(target, subject) else []
+    return dtypes_of(target, subject) if _captured_calls.can_capture(target, subject) else []
 
 
 @register(
@@ -26,14 +26,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="A replay of a captured call gives the reference values of the current data of its inputs.",
     documentation="notes/cuda.html",
     level="bringup",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("graphs",),
     smoke=True,
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the operator, replay it on two sets of data, and compare with the references."""
-    replays = _captured_calls.Replays(target, subject, recorder)
+    replays = _captured_calls.GraphReplays(target, subject, recorder)
     op = _compiled_calls.unseeded_operator(subject)
     for sample, reference in _captured_calls.capturable_samples(target, subject, recorder, LIMIT):
         capture = replays.capture(sample, lambda copy: copy.call(op))
@@ -45,13 +45,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         label = "the replayed result"
         agrees = compare_outputs(target, recorder, reference, graph.value, label=label)
-        replays.count_proof(agrees and overwritten)
-        other = replays.replay_data(sample)
-        if other is None or not replays.copy_data_in(copy, other[0]):
+        replays.record_proof(agrees and overwritten)
+        other = replays.sample_with_replay_data(sample)
+        if other is None or not replays.copy_into_captured_inputs(copy, other[0]):
             continue
         replays.overwrite_results(copy, graph.value)
         if replays.replay(sample, graph):
             label = "the result replayed on other data"
             agrees = compare_outputs(target, recorder, other[1], graph.value, label=label)
-            replays.count_proof(agrees)
+            replays.record_proof(agrees)
     replays.require_evidence()

@@ -18,7 +18,7 @@ from conformance.properties.operators._transformed_samples import (
     cpu_accepts,
     with_transformed_tensors,
 )
-from conformance.properties.operators.compile_views import with_awkward_strides
+from conformance.properties.operators.compile_views import with_transposed_gaps_or_offset
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
 from conformance.samples.operators import Sample
@@ -28,9 +28,9 @@ from conformance.target.target import Target
 LIMIT = 3
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
-    if not _captured_calls.can_graph(target, subject) or subject.name in DEFINED_BY_MEMORY:
+    if not _captured_calls.can_capture(target, subject) or subject.name in DEFINED_BY_MEMORY:
         return []
     if _compiled_calls.is_seeded(subject):
         return []  # some random operators write to their input, which this property forbids
@@ -46,16 +46,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="notes/cuda.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("graphs", "views"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Capture the operator on strided views and on a repeated argument, replay, and compare."""
-    replays = _captured_calls.Replays(target, subject, recorder)
+    replays = _captured_calls.GraphReplays(target, subject, recorder)
     tried = 0
     for sample, reference in _captured_calls.capturable_samples(target, subject, recorder, LIMIT):
-        transformed_sample = with_transformed_tensors(sample, with_awkward_strides)
+        transformed_sample = with_transformed_tensors(sample, with_transposed_gaps_or_offset)
         if transformed_sample is None or not cpu_accepts(
             find("operator", subject.name).info.op, transformed_sample
         ):
@@ -74,7 +74,7 @@ def _check_strided_inputs(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    replays: _captured_calls.Replays,
+    replays: _captured_calls.GraphReplays,
     sample: Sample,
     transformed_sample: Sample,
     reference: object,
@@ -90,9 +90,9 @@ def _check_strided_inputs(
         return
     copy, graph = capture
     inputs = [t for t in copy.tensors() if t.layout is torch.strided]
-    other = replays.replay_data(sample)
+    other = replays.sample_with_replay_data(sample)
     for data in ((sample, reference), other):
-        if data is None or not replays.copy_data_in(copy, data[0]):
+        if data is None or not replays.copy_into_captured_inputs(copy, data[0]):
             continue
         before = [_unused_bytes(t) for t in inputs]
         overwritten = replays.overwrite_results(copy, graph.value)
@@ -100,7 +100,7 @@ def _check_strided_inputs(
             continue
         label = "the result replayed on strided inputs"
         agrees = compare_outputs(target, recorder, data[1], graph.value, label=label)  # type: ignore[arg-type]
-        replays.count_proof(agrees and (overwritten or data is other))
+        replays.record_proof(agrees and (overwritten or data is other))
         for unused_before, tensor in zip(before, inputs, strict=True):
             label = "the memory between the elements of an input after replay"
             compare_exact(recorder, _unused_bytes(tensor), unused_before, label=label, sample=sample.index)
@@ -120,7 +120,7 @@ def _unused_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _check_repeated_argument(
-    target: Target, subject: Subject, recorder: Recorder, replays: _captured_calls.Replays
+    target: Target, subject: Subject, recorder: Recorder, replays: _captured_calls.GraphReplays
 ) -> int:
     """Check a call with its first tensor passed as its first and its second argument.
 
@@ -152,6 +152,6 @@ def _check_repeated_argument(
         if replays.replay(double, graph):
             label = "the replayed result of one tensor passed twice"
             agrees = compare_outputs(target, recorder, reference, graph.value, label=label)
-            replays.count_proof(agrees and overwritten)
+            replays.record_proof(agrees and overwritten)
         return 1
     return 0

@@ -14,8 +14,8 @@ from conformance.properties.operators.vjp import (
     SEED,
     _func_vjp,
     compare_transforms,
-    one_by_one,
-    vmapped,
+    transform_each_row,
+    vmap_of_transform,
     vmapped_function,
 )
 from conformance.properties.shared.cpu_control import controlled_by_cpu
@@ -31,7 +31,7 @@ def _dual_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any
     The tangent of an output that does not depend on the inputs is zero.
     """
     with forward_ad.dual_level():
-        tangents = transforms.noise_like(primals, TANGENT)
+        tangents = transforms.random_tensors_like(primals, TANGENT)
         duals = [
             forward_ad.make_dual(primal, tangent)  # type: ignore[no-untyped-call]
             for primal, tangent in zip(primals, tangents, strict=True)
@@ -44,7 +44,7 @@ def _dual_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any
 
 
 def _func_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    pushed: Any = torch.func.jvp(function, tuple(primals), transforms.noise_like(primals, TANGENT))
+    pushed: Any = torch.func.jvp(function, tuple(primals), transforms.random_tensors_like(primals, TANGENT))
     return pushed[1]
 
 
@@ -54,11 +54,11 @@ def _func_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any
     statement="torch.func.jvp gives the results of forward mode.",
     documentation="generated/torch.func.jvp.html",
     level="full",
-    applies=transforms.applies_forward,
+    applies=transforms.dtypes_for_forward_mode,
     capabilities=("functorch", "forward_ad"),
 )
 @controlled_by_cpu
-def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp with forward mode."""
     compare_transforms(target, subject, recorder, _dual_jvp, _func_jvp, "the jvp")
 
@@ -69,16 +69,16 @@ def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     statement="vmap over jvp gives the results of separate passes of forward mode.",
     documentation="generated/torch.vmap.html",
     level="full",
-    applies=transforms.applies_forward,
+    applies=transforms.dtypes_for_forward_mode,
     capabilities=("functorch", "forward_ad"),
 )
 @controlled_by_cpu
-def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp with separate calls of torch.func.jvp."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        batch = transforms.batch_of(primals)
-        tangents = transforms.noise_like(batch, TANGENT)
+        batch = transforms.batch_with_rolled_copies(primals)
+        tangents = transforms.random_tensors_like(batch, TANGENT)
         rows = []
         for row in range(transforms.BATCH):
             pushed: Any = torch.func.jvp(
@@ -88,8 +88,8 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
         return transforms.stack_rows(rows)
 
     def vmapped_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        batch = tuple(transforms.batch_of(primals))
-        tangents = transforms.noise_like(batch, TANGENT)
+        batch = tuple(transforms.batch_with_rolled_copies(primals))
+        tangents = transforms.random_tensors_like(batch, TANGENT)
 
         def jvp_of_row(values: Any, directions: Any) -> Any:
             return torch.func.jvp(function, values, directions)[1]
@@ -105,11 +105,11 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     statement="jvp of a batch gives the results of forward mode through separate calls.",
     documentation="generated/torch.func.jvp.html",
     level="full",
-    applies=transforms.applies_forward,
+    applies=transforms.dtypes_for_forward_mode,
     capabilities=("functorch", "forward_ad"),
 )
 @controlled_by_cpu
-def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of a function under vmap with forward mode of separate calls of the function."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
@@ -117,27 +117,27 @@ def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
             rows = [function(*transforms.row_of_batch(list(batch), row)) for row in range(transforms.BATCH)]
             return tuple(transforms.stack_rows(rows))
 
-        return _dual_jvp(call_each_row, transforms.batch_of(primals))
+        return _dual_jvp(call_each_row, transforms.batch_with_rolled_copies(primals))
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return _func_jvp(vmapped_function(function), transforms.batch_of(primals))
+        return _func_jvp(vmapped_function(function), transforms.batch_with_rolled_copies(primals))
 
     compare_transforms(target, subject, recorder, reference, tested, "jvp of vmap")
 
 
-def _applies_with_second(target: Target, subject: Subject) -> Any:
-    return transforms.applies_forward(target, subject) if subject.info.supports_fwgrad_bwgrad else []
+def _dtypes_for_forward_over_reverse(target: Target, subject: Subject) -> Any:
+    return transforms.dtypes_for_forward_mode(target, subject) if subject.info.supports_fwgrad_bwgrad else []
 
 
 def _derivative_of_backward(function: transforms.Function, primals: transforms.Tensors) -> Any:
     """Return the derivative of the backward along the tangents, computed as a backward of the backward."""
-    tangents = transforms.noise_like(primals, TANGENT)
+    tangents = transforms.random_tensors_like(primals, TANGENT)
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-        outputs, noise = transforms.outputs_with_noise(function(*inputs), SEED)
+        outputs, cotangents = transforms.differentiable_outputs_and_cotangents(function(*inputs), SEED)
         if not outputs:
             return [torch.zeros_like(primal) for primal in primals]
-        weights = [weight.requires_grad_() for weight in noise]
+        weights = [weight.requires_grad_() for weight in cotangents]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
         # ``pulled``, the gradients of ``first``, is linear in its cotangents, the dummies. Its gradients with
         # respect to the dummies, with the tangents as cotangents, are therefore the derivative of the
@@ -174,11 +174,11 @@ def _forward_over_reverse(function: transforms.Function, primals: transforms.Ten
     statement="jvp of vjp gives the derivative of the backward along a direction.",
     documentation="generated/torch.func.jvp.html",
     level="full",
-    applies=_applies_with_second,
+    applies=_dtypes_for_forward_over_reverse,
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
 @controlled_by_cpu
-def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of torch.func.vjp with the derivative of the backward along a direction."""
     compare_transforms(
         target, subject, recorder, _derivative_of_backward, _forward_over_reverse, "jvp of vjp", order=2
@@ -191,17 +191,17 @@ def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     statement="vmap over jvp of vjp gives the results of separate derivatives of the backward.",
     documentation="generated/torch.vmap.html",
     level="full",
-    applies=_applies_with_second,
+    applies=_dtypes_for_forward_over_reverse,
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
 @controlled_by_cpu
-def vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp of torch.func.vjp with separate derivatives of the backward."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return one_by_one(_derivative_of_backward, function, primals)
+        return transform_each_row(_derivative_of_backward, function, primals)
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return vmapped(_forward_over_reverse, function, primals)
+        return vmap_of_transform(_forward_over_reverse, function, primals)
 
     compare_transforms(target, subject, recorder, reference, tested, "vmap over jvp of vjp", order=2)

@@ -17,7 +17,7 @@ from conformance.model.verdicts import Kind, Placement
 from conformance.properties.shared import kernel_origin
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -48,9 +48,9 @@ class DispatchedCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._open: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = kernel_origin.name_of(func)
+        name = kernel_origin.dispatch_name_of(func)
         composite = kernel_origin.composite_key(name, self.key)
-        arguments, keywords = kernel_origin.tensors_for(func, args), kwargs or {}
+        arguments, keywords = kernel_origin.args_with_wrapped_numbers(func, args), kwargs or {}
         if composite is None:
             result = func(*arguments, **keywords)
             self.names.append(name)
@@ -83,7 +83,7 @@ _ORDER = (
 )
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name.startswith("sparse."):
         return []  # kernels of sparse layouts have other dispatch keys
@@ -101,14 +101,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The operator must run in the place that the target file declares",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Record the overloads that a call dispatches and require that none is an undeclared CPU fallback."""
     placements: list[Placement] = []
     for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         before = target.fallbacks()

@@ -62,7 +62,7 @@ LAYOUTS = {
 }
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY:
         return []
@@ -80,7 +80,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The operator must give the same values for every layout of the same input",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("non_contiguous", "strides"),
 )
 @controlled_by_cpu

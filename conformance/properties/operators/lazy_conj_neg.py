@@ -14,9 +14,9 @@ from conformance.properties.operators._transformed_samples import (
     check_transformed_sample,
     with_transformed_tensors,
 )
-from conformance.properties.operators.variants import forms
+from conformance.properties.operators.variants import call_forms_of_operator
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import dtypes_of, pristine_info
+from conformance.properties.shared.dtypes import dtypes_of, unmodified_info
 from conformance.properties.shared.execution import samples_with_references
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -52,7 +52,7 @@ FORMS = {
 }
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY:
         return []
@@ -67,7 +67,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="generated/torch.resolve_conj.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("conj_neg_views",),
 )
 @controlled_by_cpu
@@ -95,13 +95,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 derived,
                 reference,
                 label,
-                forms=list(_forms(subject, inplace)),
+                forms=list(_operator_and_in_place_forms(subject, inplace)),
             )
 
 
-def _forms(subject: Subject, inplace: bool) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
-    yield "operator", subject.info.op, pristine_info(subject).op
+def _operator_and_in_place_forms(
+    subject: Subject, inplace: bool
+) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
+    yield "operator", subject.info.op, unmodified_info(subject).op
     if inplace:
-        references = dict(forms(pristine_info(subject), inplace=True))
-        for name, form in list(forms(subject.info, inplace=True))[:1]:
+        references = dict(call_forms_of_operator(unmodified_info(subject), inplace=True))
+        for name, form in list(call_forms_of_operator(subject.info, inplace=True))[:1]:
             yield name, form, references[name]

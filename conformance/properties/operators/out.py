@@ -20,7 +20,7 @@ from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import first_dtypes
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -36,7 +36,7 @@ _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16")
 OTHER_CONTRACT = frozenset({"equal", "_batch_norm_with_update", "histogramdd", "sparse.sampled_addmm"})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not has_out(subject):
         return []
@@ -57,14 +57,14 @@ def has_out(subject: Subject) -> bool:
     ),
     documentation="notes/out.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("out_variants",),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator with empty, matching and strided out= and compare with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
-        parts = results_for_out(recorder, sample, reference)
+        parts = results_matching_out(recorder, sample, reference)
         if not parts:
             continue
         _check_resized(target, subject, recorder, sample, reference, parts)
@@ -72,7 +72,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _check_strided(target, subject, recorder, sample, reference, parts)
 
 
-def results_for_out(recorder: Recorder, sample: Sample, reference: Reference) -> list[torch.Tensor]:
+def results_matching_out(recorder: Recorder, sample: Sample, reference: Reference) -> list[torch.Tensor]:
     """Return the reference's results for a sample, one for each tensor of out=.
 
     The list is empty if the results are not strided tensors, or if the sample sets ``as_tuple``.
@@ -102,7 +102,7 @@ def call_with_out(
     ``outputs`` are the results of the reference. They determine whether out= is one tensor or a tuple. Return
     None if the arguments cannot be copied to the device.
     """
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return None
     wrapped = out[0] if isinstance(outputs, torch.Tensor) else tuple(out)

@@ -45,7 +45,7 @@ def _are_floating_or_complex(parts: list[torch.Tensor]) -> bool:
     return all(part.is_floating_point() or part.is_complex() for part in parts)
 
 
-def _check_refused(
+def _check_out_is_rejected(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -56,7 +56,7 @@ def _check_refused(
 ) -> None:
     """Call the operator on the first suitable sample with an out= that it must reject."""
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
-        parts = out.results_for_out(recorder, sample, reference)
+        parts = out.results_matching_out(recorder, sample, reference)
         if not parts or not fits(target, sample, parts):
             continue
         out_tensors = [make(target, part) for part in parts]
@@ -64,13 +64,13 @@ def _check_refused(
             target, subject, recorder, sample, out_tensors, reference.outputs, grad=grad
         )
         if outcome is not None:
-            _check_error(target, subject, recorder, sample, outcome, label)
+            _check_rejection_error(target, subject, recorder, sample, outcome, label)
         return
     recorder.compared(1)
     recorder.note("no sample has a result for which the out= would be invalid")
 
 
-def _check_error(
+def _check_rejection_error(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str
 ) -> None:
     if outcome.error is None:
@@ -87,7 +87,7 @@ def _check_error(
     )
 
 
-def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
+def _dtypes_for_wrong_dtype(target: Target, subject: Subject) -> Sequence[str]:
     if _has_no_out(subject) or subject.name in _OUT_CHOOSES_DTYPE:
         return []
     return first_dtypes(target, subject, _NUMBERS, 2)
@@ -99,14 +99,14 @@ def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
     statement="An integer out= for a result of real or complex numbers raises an error.",
     documentation="tensor_attributes.html",
     level="core",
-    applies=_dtypes_of_numbers,
+    applies=_dtypes_for_wrong_dtype,
     capabilities=("out_variants",),
     runs=False,
 )
 @controlled_by_cpu
-def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_wrong_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Pass an integer out= for real or complex results and require an error."""
-    _check_refused(
+    _check_out_is_rejected(
         target,
         subject,
         recorder,
@@ -116,7 +116,7 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
     )
 
 
-def _dtypes_of_operands(target: Target, subject: Subject) -> Sequence[str]:
+def _dtypes_for_wrong_device(target: Target, subject: Subject) -> Sequence[str]:
     if _has_no_out(subject) or is_factory(subject):
         return []
     return first_dtypes(target, subject, _ALL, 2)
@@ -128,15 +128,15 @@ def _dtypes_of_operands(target: Target, subject: Subject) -> Sequence[str]:
     statement="An out= on another device than the inputs raises an error.",
     documentation="notes/out.html",
     level="core",
-    applies=_dtypes_of_operands,
+    applies=_dtypes_for_wrong_device,
     capabilities=("out_variants",),
     runs=False,
 )
 @controlled_by_cpu
-def check_device(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_wrong_device(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Pass an out= on another device and require an error."""
     elsewhere = "meta" if target.is_cpu else "cpu"
-    _check_refused(
+    _check_out_is_rejected(
         target,
         subject,
         recorder,
@@ -146,7 +146,7 @@ def check_device(target: Target, subject: Subject, recorder: Recorder) -> None:
     )
 
 
-def _dtypes_of_gradients(target: Target, subject: Subject) -> Sequence[str]:
+def _dtypes_for_requires_grad(target: Target, subject: Subject) -> Sequence[str]:
     if _has_no_out(subject) or not subject.info.supports_autograd:
         return []
     return first_dtypes(target, subject, _NUMBERS, 1)
@@ -158,14 +158,14 @@ def _dtypes_of_gradients(target: Target, subject: Subject) -> Sequence[str]:
     statement="An out= that requires grad raises an error.",
     documentation="notes/out.html",
     level="core",
-    applies=_dtypes_of_gradients,
+    applies=_dtypes_for_requires_grad,
     capabilities=("out_variants", "autograd"),
     runs=False,
 )
 @controlled_by_cpu
-def check_grad(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_requires_grad(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Pass an out= that requires grad and require an error."""
-    _check_refused(
+    _check_out_is_rejected(
         target,
         subject,
         recorder,

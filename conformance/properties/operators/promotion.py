@@ -15,8 +15,13 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import declared_dtypes, pristine_info
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
+from conformance.properties.shared.dtypes import declared_dtypes, unmodified_info
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    run_operator,
+    target_declares_call,
+)
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -34,7 +39,7 @@ _DTYPES = (
 _NUMBERS = (True, 2, 1.5, 1 + 1j)
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtype word ``any`` for elementwise operators, because each call mixes several dtypes."""
     info = subject.info
     elementwise = torch_testing_internals.is_elementwise_unary(
@@ -52,15 +57,15 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="tensor_attributes.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     runs=False,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on mixed dtypes, scalars and numbers and compare metadata with the CPU's result."""
-    cpu_info = pristine_info(subject)
-    for sample in _samples(subject.info):
-        if not declares_call(target, recorder, sample):
+    cpu_info = unmodified_info(subject)
+    for sample in _mixed_dtype_samples(subject.info):
+        if not target_declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 1)
 
@@ -69,7 +74,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 return to_host(sample).call(cpu_info.op)
 
         expected = attempt(call)
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
@@ -105,26 +110,26 @@ def _check_declared_dtype(recorder: Recorder, subject: Subject, sample: Sample, 
         fact(recorder, result.dtype == expected, Kind.DTYPE, message, sample=sample.index)
 
 
-def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+def _ones(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
     return torch.ones(shape, dtype=dtype)
 
 
-def _samples(info: Any) -> Iterator[Sample]:
+def _mixed_dtype_samples(info: Any) -> Iterator[Sample]:
     index = 0
     if torch_testing_internals.is_elementwise_unary(info):
         supported = torch_testing_internals.forward_dtypes(info)
         for dtype in _DTYPES:
             if dtype in supported:
                 for shape in ((3,), ()):
-                    yield Sample(index, _tensor(dtype, shape))
+                    yield Sample(index, _ones(dtype, shape))
                     index += 1
         return
     for left_dtype in _DTYPES:
         for right_dtype in _DTYPES:
             for left_shape, right_shape in (((3,), (3,)), ((3,), ()), ((), (3,))):
-                yield Sample(index, _tensor(left_dtype, left_shape), (_tensor(right_dtype, right_shape),))
+                yield Sample(index, _ones(left_dtype, left_shape), (_ones(right_dtype, right_shape),))
                 index += 1
         if info.supports_rhs_python_scalar:
             for number in _NUMBERS:
-                yield Sample(index, _tensor(left_dtype, (3,)), (number,))
+                yield Sample(index, _ones(left_dtype, (3,)), (number,))
                 index += 1

@@ -22,11 +22,16 @@ from conformance.properties.shared.distribution_tests import (
     UNSEEDED_OPERATORS,
     check_kolmogorov_smirnov,
     check_moments,
-    generators_restored,
+    restoring_generators,
     unseeded_random_operator,
 )
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    run_operator,
+    target_declares_call,
+)
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -34,7 +39,7 @@ from conformance.target.target import Target
 LIMIT = 3
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name not in UNSEEDED_OPERATORS:
         return []
@@ -51,28 +56,31 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="notes/randomness.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("random",),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Draw from fixed seeds; test repeatability, distribution and independence of the host's generator."""
-    with generators_restored():
+    with restoring_generators():
         _check_reproducible(target, subject, recorder)
         _check_distribution(target, subject, recorder)
 
 
-def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int, spent: int = 0) -> Any:
-    """Seed, draw ``spent`` numbers from the host's generator, and return the results of the operator.
+def _seed_and_call(
+    target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int, draws_before_call: int = 0
+) -> Any:
+    """Seed, draw ``draws_before_call`` numbers from the host's generator, and return the results of the
+    operator.
 
     The result is None if the call fails.
     """
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return None
     target.manual_seed(seed)
-    if spent:
-        torch.rand(spent)
+    if draws_before_call:
+        torch.rand(draws_before_call)
     outcome = run_operator(target, op, copy)
     if not outcome.ok:
         report_failed_call(target, recorder, sample, outcome)
@@ -80,7 +88,7 @@ def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int
     return [on_host(t) for t in trees.tensors(outcome.value)]
 
 
-def _equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+def _all_equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
     return len(first) == len(second) and all(
         a.shape == b.shape and bool((a == b).all()) for a, b in zip(first, second, strict=False)
     )
@@ -92,27 +100,27 @@ def _check_reproducible(target: Target, subject: Subject, recorder: Recorder) ->
     recorder.samples(len(chosen), samples.available)
     op = unseeded_random_operator(subject)
     for sample in chosen:
-        if not declares_call(target, recorder, sample):
+        if not target_declares_call(target, recorder, sample):
             continue
         index = sample.index
-        first = _draw(target, recorder, op, sample, 11)
-        repeated = _draw(target, recorder, op, sample, 11)
+        first = _seed_and_call(target, recorder, op, sample, 11)
+        repeated = _seed_and_call(target, recorder, op, sample, 11)
         if first is None or repeated is None:
             continue
         message = "the same seed gives different values."
-        fact(recorder, _equal(first, repeated), Kind.STATE, message, sample=index)
+        fact(recorder, _all_equal(first, repeated), Kind.STATE, message, sample=index)
         if target.is_cpu or not target.capable("generator"):
             continue
         state = torch.default_generator.get_state()
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is not None and run_operator(target, op, copy).ok:
             message = "drawing on the device has advanced the host's generator."
             still = torch.equal(state, torch.default_generator.get_state())
             fact(recorder, still, Kind.STATE, message, sample=index)
-        moved = _draw(target, recorder, op, sample, 11, spent=7)
+        moved = _seed_and_call(target, recorder, op, sample, 11, draws_before_call=7)
         if moved is not None:
             message = "draws from the host's generator have changed the device's values."
-            fact(recorder, _equal(first, moved), Kind.STATE, message, sample=index)
+            fact(recorder, _all_equal(first, moved), Kind.STATE, message, sample=index)
 
 
 def _check_distribution(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -18,7 +18,7 @@ from conformance.properties.shared.basis import basis_of_values
 from conformance.properties.shared.comparison import SAME_BITS_AGREE, compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, report_failed_call, run_operator
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -26,7 +26,7 @@ from conformance.target.target import Target
 _SHAPE = (3, 4, 5)
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not torch_testing_internals.is_reduction(subject.info):
         return []
@@ -42,16 +42,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="torch.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the reduction for each choice of dimensions and keepdim and compare with the reference."""
     dtype = dtype_under_test(recorder)
-    for sample in _samples(subject.info, dtype):
+    for sample in _reduction_samples(subject.info, dtype):
         recorder.samples(1, 1)
         reference = reference_for(Call(subject, dtype, sample))
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
@@ -69,10 +69,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         else:
             message = f"({sample.describe()}) is accepted, but the CPU raises {one_line(reference.error)}"  # type: ignore[arg-type]
             fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)
-    _check_identity(target, subject, recorder, dtype)
+    _check_reduction_of_nothing(target, subject, recorder, dtype)
 
 
-def _values(dtype: torch.dtype, seed: int) -> torch.Tensor:
+def _random_values(dtype: torch.dtype, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randint(-4, 5, _SHAPE, generator=generator)
     if dtype == torch.bool:
@@ -82,7 +82,7 @@ def _values(dtype: torch.dtype, seed: int) -> torch.Tensor:
     return numbers.to(dtype)
 
 
-def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
+def _reduction_samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
     arguments: list[dict[str, Any]] = [{}, {"dim": 0}, {"dim": -1}, {"dim": 1, "keepdim": True}]
     arguments += [{"keepdim": True}, {"dim": None}, {"dim": None, "keepdim": True}, {"dim": 3}, {"dim": -4}]
     arguments += [{"dim": (0, 2)}, {"dim": (-1, 1), "keepdim": True}, {"dim": ()}]
@@ -91,18 +91,20 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
         arguments += [{"dim": (0, 0)}, {"dim": (0, -3)}, {"dim": (0, 3)}]
     index = 0
     for kwargs in arguments:
-        yield Sample(index, _values(dtype, index), (), kwargs)
+        yield Sample(index, _random_values(dtype, index), (), kwargs)
         index += 1
     yield Sample(index, torch.ones(_SHAPE, dtype=dtype), (), {"dim": 0})  # all elements are equal
     yield Sample(index + 1, torch.ones((), dtype=dtype))  # a tensor without dimensions
     signs = (
-        torch.where(_values(dtype, 1).flatten().real > 0, 1, -1) if dtype != torch.bool else torch.ones(60)
+        torch.where(_random_values(dtype, 1).flatten().real > 0, 1, -1)
+        if dtype != torch.bool
+        else torch.ones(60)
     )
     yield Sample(index + 2, signs.to(dtype).repeat(300))  # a long sum that is exact in any order
     yield Sample(index + 3, signs.to(dtype).repeat(35).view(42, 50), (), {"dim": 1})
     index += 4
     if dtype.is_floating_point:
-        special = _values(dtype, index)
+        special = _random_values(dtype, index)
         special[0, 0, 0], special[1, 1, 1], special[2, 2, 2] = float("inf"), float("-inf"), float("nan")
         yield Sample(index, special, (), {"dim": 0})
         yield Sample(index + 1, special)
@@ -125,12 +127,14 @@ def _check_shape(recorder: Recorder, sample: Sample, result: Any) -> None:
     fact(recorder, list(result.shape) == expected_shape, Kind.METADATA, message, sample=sample.index)
 
 
-def _check_identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch.dtype) -> None:
+def _check_reduction_of_nothing(
+    target: Target, subject: Subject, recorder: Recorder, dtype: torch.dtype
+) -> None:
     identity = subject.info.identity
     if identity is None:
         return
     sample = Sample(99, torch.empty((2, 0), dtype=dtype), (), {"dim": 1})
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return
     outcome = run_operator(target, subject.info.op, copy)

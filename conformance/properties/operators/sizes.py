@@ -15,12 +15,17 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Call, Reference, reference_for
 from conformance.properties.operators import out
 from conformance.properties.operators._transformed_samples import DEFINED_BY_MEMORY, cpu_accepts
-from conformance.properties.operators.variants import forms
+from conformance.properties.operators.variants import call_forms_of_operator
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import LARGE, compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, pristine_info
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
+from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes, unmodified_info
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    run_operator,
+    target_declares_call,
+)
 from conformance.samples.enlarged import Enlargement, enlargements
 from conformance.samples.operators import Sample, samples_of
 from conformance.samples.sizes import ANY, GRID, GROUP, PRIME, SPLIT, VECTOR, SizeDistribution, draw_sizes
@@ -31,7 +36,7 @@ _DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")
 
 #: Each row lists distributions of sizes, and each dtype of an operator gets at least one row. In the largest
 #: size of a dtype, every form of the operator runs.
-LADDER: tuple[tuple[SizeDistribution, ...], ...] = (
+DISTRIBUTIONS_BY_ROW: tuple[tuple[SizeDistribution, ...], ...] = (
     (VECTOR, GROUP, SPLIT, GRID),
     (VECTOR, GROUP, SPLIT, GRID),
     (VECTOR, PRIME, ANY, SPLIT),
@@ -75,7 +80,7 @@ _CANDIDATES = 3
 _MAX_ENLARGEMENTS = 4
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if subject.name in DEFINED_BY_MEMORY | _OMITTED or subject.name.startswith(
         ("sparse.", "signal.windows.")
@@ -84,16 +89,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     # The CPU's results of ``matrix_exp`` for batches are NaN in bfloat16.
     omits_bfloat16 = subject.name in {"matrix_exp", *_ADDS_TO_ELEMENTS}
     among = [name for name in _DTYPES if not (omits_bfloat16 and name == "bfloat16")]
-    return first_dtypes(target, subject, among, len(LADDER))
+    return first_dtypes(target, subject, among, len(DISTRIBUTIONS_BY_ROW))
 
 
-def sizes_of(operator: str, dtype_index: int, count: int) -> tuple[int, ...]:
+def sizes_to_check(operator: str, dtype_index: int, count: int) -> tuple[int, ...]:
     """Return the numbers of elements with which an operator is checked in one of its ``count`` dtypes.
 
-    The rows of ``LADDER`` are divided among the dtypes. The sizes depend on the operator's name and on the
-    seed of the run.
+    The rows of ``DISTRIBUTIONS_BY_ROW`` are divided among the dtypes. The sizes depend on the operator's name
+    and on the seed of the run.
     """
-    rows = [draw_sizes(f"{operator} {number}", row) for number, row in enumerate(LADDER)]
+    rows = [draw_sizes(f"{operator} {number}", row) for number, row in enumerate(DISTRIBUTIONS_BY_ROW)]
     return tuple(sorted(size for row in rows[dtype_index :: max(1, count)] for size in row))
 
 
@@ -106,25 +111,25 @@ def sizes_of(operator: str, dtype_index: int, count: int) -> tuple[int, ...]:
     ),
     documentation="torch.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator, in the largest size also in place and with out=, and compare with the reference."""
-    names = applies(target, subject)
-    ladder = sizes_of(
+    names = dtypes_to_check(target, subject)
+    ladder = sizes_to_check(
         subject.name, names.index(recorder.id.dtype) if recorder.id.dtype in names else 0, len(names)
     )
     if subject.name in _SLOW:
         ladder = tuple(size for size in ladder if size < _SLOW_LIMIT)
     growing_sample = GrowingSample(subject, recorder)
     for size in ladder:
-        sample_with_reference = growing_sample.at(size)
+        sample_with_reference = growing_sample.enlarged_to(size)
         if sample_with_reference is None:
             recorder.note(f"the CPU has no result of {size} elements")
             continue
         sample, reference = sample_with_reference
-        if not declares_call(target, recorder, sample):
+        if not target_declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         _check_function(target, subject, recorder, sample, reference)
@@ -144,7 +149,7 @@ class GrowingSample:
         self._untried = itertools.islice(candidates, _MAX_ENLARGEMENTS)
         self._usable: list[Enlargement] = []
 
-    def at(self, size: int) -> tuple[Sample, Reference] | None:
+    def enlarged_to(self, size: int) -> tuple[Sample, Reference] | None:
         """Return the sample enlarged to a size, with its reference.
 
         The sample can be enlarged in several ways. The first enlarged sample that the CPU accepts is used.
@@ -169,7 +174,7 @@ class GrowingSample:
 def _check_function(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, reference: Reference
 ) -> None:
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return
     outcome = run_operator(target, subject.info.op, copy)
@@ -191,9 +196,9 @@ def _check_in_place(
         return
     if expected.dtype != sample.input.dtype:
         return
-    cpu_forms = dict(forms(pristine_info(subject), inplace=True))
-    for name, form in forms(subject.info, inplace=True):
-        copy = copy_in(target, recorder, sample)
+    cpu_forms = dict(call_forms_of_operator(unmodified_info(subject), inplace=True))
+    for name, form in call_forms_of_operator(subject.info, inplace=True):
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             return
         outcome = run_operator(target, form, copy)
@@ -211,7 +216,7 @@ def _check_out(
 ) -> None:
     if not target.capable("out_variants") or not out.has_out(subject):
         return
-    parts = out.results_for_out(recorder, sample, reference)
+    parts = out.results_matching_out(recorder, sample, reference)
     if not parts:
         return
     out_tensors = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]

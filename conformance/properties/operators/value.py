@@ -11,7 +11,7 @@ from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtypes_of
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -20,7 +20,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return dtypes_of(target, subject)
 
@@ -34,14 +34,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="torch.html",
     level="bringup",
-    applies=applies,
+    applies=dtypes_to_check,
     smoke=True,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on each sample and compare outputs and unwritten arguments with the reference."""
     for sample, reference in samples_with_references(target, subject, recorder):
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)

@@ -26,10 +26,10 @@ from conformance.properties.shared.dtypes import (
     derivatives_crash,
     differentiable_dtypes,
     first_dtypes,
-    pristine_info,
+    unmodified_info,
 )
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -43,7 +43,7 @@ LIMIT = 4
 _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 
 
-def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
+def call_forms_of_operator(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield (name, callable) of the forms that an OpInfo lists: method, operator and aliases.
 
     With ``inplace``, yield the in-place forms instead.
@@ -63,10 +63,12 @@ def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]
             yield name, form
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     info = subject.info
-    if not any(True for _ in forms(info, inplace=False)) and not any(True for _ in forms(info, inplace=True)):
+    if not any(True for _ in call_forms_of_operator(info, inplace=False)) and not any(
+        True for _ in call_forms_of_operator(info, inplace=True)
+    ):
         return []
     return first_dtypes(target, subject, _DTYPES, 3)
 
@@ -80,15 +82,15 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="tensors.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form on each sample and compare values, gradients and aliasing with the reference."""
     info = subject.info
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
-        for name, form in forms(info, inplace=False):
-            copy = copy_in(target, recorder, sample)
+        for name, form in call_forms_of_operator(info, inplace=False):
+            copy = copy_sample_to_device(target, recorder, sample)
             if copy is None:
                 continue
             outcome = run_operator(target, form, copy)
@@ -100,17 +102,17 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             else:
                 recorder.compared(1)  # the CPU rejects this form of the call too
         if target.capable("inplace"):
-            for name, form in forms(info, inplace=True):
+            for name, form in call_forms_of_operator(info, inplace=True):
                 _check_in_place(target, subject, recorder, sample, reference, name, form)
     if derivatives_crash(target, recorder.id.dtype):
         recorder.note("gradients were not compared: the target file declares that conj_neg_views crashes")
     elif recorder.id.dtype in differentiable_dtypes(target, subject, ("float32", "complex64")):
-        _gradients_agree(target, subject, recorder)
+        _check_gradients_of_forms(target, subject, recorder)
 
 
 def _outcome_on_cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> CallOutcome:
     """Return the outcome of the named form on the CPU."""
-    form = dict(forms(pristine_info(subject), inplace=inplace))[name]
+    form = dict(call_forms_of_operator(unmodified_info(subject), inplace=inplace))[name]
 
     def call() -> Any:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
@@ -139,7 +141,7 @@ def _check_in_place(
     if not fits and not _outcome_on_cpu(subject, name, sample, inplace=True).ok:
         recorder.compared(1)  # the result does not fit into the input, and the CPU rejects the call too
         return
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return
     input_on_device = copy.input
@@ -191,16 +193,16 @@ def _may_write_nothing(operator: str) -> bool:
     return operator in ("resize_", "resize_as_", "squeeze", "conj_physical") or "dropout" in operator
 
 
-def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> None:
+def _check_gradients_of_forms(target: Target, subject: Subject, recorder: Recorder) -> None:
     info = subject.info
     for sample, _ in _gradients.differentiable_samples(target, subject, recorder, 1):
         reference = _gradients.first_derivatives_on_cpu(subject, recorder, sample)
         if not reference.ok:
             continue
-        for name, form in [*forms(info, inplace=False), *_in_place_forms_on_clone(info)]:
+        for name, form in [*call_forms_of_operator(info, inplace=False), *_in_place_forms_on_clone(info)]:
             if not _is_differentiable_on_cpu(subject, name, sample):
                 continue
-            copy = copy_in(target, recorder, sample)
+            copy = copy_sample_to_device(target, recorder, sample)
             if copy is None:
                 continue
 
@@ -219,7 +221,7 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
                 outcome.value.gradients,
                 reference.value.gradients,
                 label=f"the {name}'s gradient",
-                size=_gradients.natural_size(reference.value),
+                size=_gradients.expected_gradient_size(reference.value),
             )
 
 
@@ -229,16 +231,16 @@ def _in_place_forms_on_clone(info: Any) -> Iterator[tuple[str, Callable[..., Any
     """
     if not info.supports_inplace_autograd:
         return
-    for name, form in forms(info, inplace=True):
-        yield name, _gradients.on_clone(form)
+    for name, form in call_forms_of_operator(info, inplace=True):
+        yield name, _gradients.called_on_clone(form)
 
 
 def _is_differentiable_on_cpu(subject: Subject, name: str, sample: Sample) -> bool:
     """Return whether the named form has a differentiable result for this sample on the CPU."""
-    info = pristine_info(subject)
+    info = unmodified_info(subject)
     if relations.has_unspecified_values(subject.name, sample):
         return False
-    form = dict([*forms(info, inplace=False), *_in_place_forms_on_clone(info)]).get(name)
+    form = dict([*call_forms_of_operator(info, inplace=False), *_in_place_forms_on_clone(info)]).get(name)
     if form is None:
         return True
     with torch_testing_internals.torch_seeded(0), warnings.catch_warnings():

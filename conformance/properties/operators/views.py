@@ -18,9 +18,9 @@ from conformance.framework.storages import share_storage
 from conformance.model.verdicts import Basis, Kind
 from conformance.properties.shared.basis import basis_of_aliasing
 from conformance.properties.shared.cpu_control import controlled_by_cpu
-from conformance.properties.shared.dtypes import first_dtypes, pristine_info
+from conformance.properties.shared.dtypes import first_dtypes, unmodified_info
 from conformance.properties.shared.execution import (
-    copy_in,
+    copy_sample_to_device,
     report_failed_call,
     run_operator,
     samples_with_references,
@@ -61,7 +61,7 @@ def may_alias(name: str) -> bool:
     return False
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     if not may_alias(subject.info.name):
         return []
@@ -76,13 +76,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("views",),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the aliasing and geometry of results with the CPU's results, and write to a view."""
-    reference = pristine_info(subject)
+    reference = unmodified_info(subject)
     for sample, _ in samples_with_references(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
             recorder.compared(1)
@@ -90,7 +90,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         host = to_host(sample)
         with torch_testing_internals.quiet(), torch.no_grad():
             reference_call = attempt(functools.partial(host.call, reference.op))
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None or not reference_call.ok:
             continue
         outcome = run_operator(target, subject.info.op, copy)

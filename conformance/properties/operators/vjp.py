@@ -47,7 +47,7 @@ def compare_transforms(
         def run_tested_on_cpu(reference: Any = reference) -> Any:
             return tested_transform(reference.function, reference.primals)
 
-        size = transforms.natural_derivative_size(reference, order)
+        size = transforms.expected_derivative_size(reference, order)
         transforms.compare_transform(
             target,
             recorder,
@@ -76,27 +76,31 @@ def _func_vjp(function: transforms.Function, primals: transforms.Tensors) -> Any
     statement="torch.func.vjp gives the results of the backward.",
     documentation="generated/torch.func.vjp.html",
     level="full",
-    applies=transforms.applies_reverse,
+    applies=transforms.dtypes_for_reverse_mode,
     capabilities=("functorch", "autograd"),
 )
 @controlled_by_cpu
-def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp with the backward."""
     compare_transforms(target, subject, recorder, _autograd_vjp, _func_vjp, "the vjp")
 
 
-def one_by_one(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
+def transform_each_row(
+    transform: Transform, function: transforms.Function, primals: transforms.Tensors
+) -> Any:
     """Return the results of separate calls of a transform, one for each element of a batch."""
-    batch = transforms.batch_of(primals)
+    batch = transforms.batch_with_rolled_copies(primals)
     return transforms.stack_rows(
         [transform(function, transforms.row_of_batch(batch, row)) for row in range(transforms.BATCH)]
     )
 
 
-def vmapped(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
+def vmap_of_transform(
+    transform: Transform, function: transforms.Function, primals: transforms.Tensors
+) -> Any:
     """Return the result of ``vmap`` over a transform."""
     call = torch.vmap(lambda *row: tuple(transform(function, list(row))), randomness="same")
-    return call(*transforms.batch_of(primals))
+    return call(*transforms.batch_with_rolled_copies(primals))
 
 
 def vmapped_function(function: transforms.Function) -> transforms.Function:
@@ -110,18 +114,18 @@ def vmapped_function(function: transforms.Function) -> transforms.Function:
     statement="vmap over vjp gives the results of separate backward passes.",
     documentation="generated/torch.vmap.html",
     level="full",
-    applies=transforms.applies_reverse,
+    applies=transforms.dtypes_for_reverse_mode,
     capabilities=("functorch", "autograd"),
 )
 @controlled_by_cpu
-def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp with separate backward passes."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return one_by_one(_autograd_vjp, function, primals)
+        return transform_each_row(_autograd_vjp, function, primals)
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return vmapped(_func_vjp, function, primals)
+        return vmap_of_transform(_func_vjp, function, primals)
 
     compare_transforms(target, subject, recorder, reference, tested, "vmap over vjp")
 
@@ -132,11 +136,11 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     statement="vjp of a batch gives the results of the backward through separate calls.",
     documentation="generated/torch.func.vjp.html",
     level="full",
-    applies=transforms.applies_reverse,
+    applies=transforms.dtypes_for_reverse_mode,
     capabilities=("functorch", "autograd"),
 )
 @controlled_by_cpu
-def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp of a function under vmap with the backward of separate calls of the function."""
 
     def calling_each_row(function: transforms.Function) -> transforms.Function:
@@ -147,10 +151,10 @@ def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
         return call
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return _autograd_vjp(calling_each_row(function), transforms.batch_of(primals))
+        return _autograd_vjp(calling_each_row(function), transforms.batch_with_rolled_copies(primals))
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return _func_vjp(vmapped_function(function), transforms.batch_of(primals))
+        return _func_vjp(vmapped_function(function), transforms.batch_with_rolled_copies(primals))
 
     compare_transforms(target, subject, recorder, reference, tested, "vjp of vmap")
 
@@ -160,23 +164,23 @@ def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
 _ONLY_ONCE = frozenset({"nn.functional.ctc_loss"})
 
 
-def _applies_with_second(target: Target, subject: Subject) -> Any:
+def _dtypes_for_second_derivatives(target: Target, subject: Subject) -> Any:
     if subject.name in _ONLY_ONCE or not subject.info.supports_gradgrad:
         return []
-    return transforms.applies_reverse(target, subject)
+    return transforms.dtypes_for_reverse_mode(target, subject)
 
 
 def _backward_of_backward(function: transforms.Function, primals: transforms.Tensors) -> Any:
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-        outputs, weights = transforms.outputs_with_noise(function(*inputs), SEED)
+        outputs, weights = transforms.differentiable_outputs_and_cotangents(function(*inputs), SEED)
         if not outputs:
             return [torch.zeros_like(primal) for primal in primals]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
         dependent = [gradient for gradient in first if gradient.requires_grad]
-        noise = transforms.noise_like(first, SECOND)
+        cotangents = transforms.random_tensors_like(first, SECOND)
         dependent_noise = [
-            weight for gradient, weight in zip(first, noise, strict=True) if gradient.requires_grad
+            weight for gradient, weight in zip(first, cotangents, strict=True) if gradient.requires_grad
         ]
         if not dependent:
             return [torch.zeros_like(primal) for primal in primals]
@@ -194,11 +198,11 @@ def _func_vjp_of_vjp(function: transforms.Function, primals: transforms.Tensors)
     statement="vjp of vjp gives the results of the backward of the backward.",
     documentation="generated/torch.func.vjp.html",
     level="full",
-    applies=_applies_with_second,
+    applies=_dtypes_for_second_derivatives,
     capabilities=("functorch", "double_backward"),
 )
 @controlled_by_cpu
-def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.vjp of torch.func.vjp with the backward of the backward."""
     compare_transforms(
         target, subject, recorder, _backward_of_backward, _func_vjp_of_vjp, "vjp of vjp", order=2
@@ -211,17 +215,17 @@ def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     statement="vmap over vjp of vjp gives the results of separate backward passes of the backward.",
     documentation="generated/torch.vmap.html",
     level="full",
-    applies=_applies_with_second,
+    applies=_dtypes_for_second_derivatives,
     capabilities=("functorch", "double_backward"),
 )
 @controlled_by_cpu
-def vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp of torch.func.vjp with separate backward passes of the backward."""
 
     def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return one_by_one(_backward_of_backward, function, primals)
+        return transform_each_row(_backward_of_backward, function, primals)
 
     def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return vmapped(_func_vjp_of_vjp, function, primals)
+        return vmap_of_transform(_func_vjp_of_vjp, function, primals)
 
     compare_transforms(target, subject, recorder, reference, tested, "vmap over vjp of vjp", order=2)

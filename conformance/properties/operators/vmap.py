@@ -21,17 +21,20 @@ from conformance.target.target import Target
     statement="vmap gives the results of separate calls, for any position of the batch dimension.",
     documentation="generated/torch.vmap.html",
     level="full",
-    applies=transforms.applies,
+    applies=transforms.dtypes_to_check,
     capabilities=("functorch",),
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over several batch dimensions with separate calls on the CPU."""
     for sample, cpu_function, tested in transforms.transformable_samples(target, subject, recorder):
-        batch, device_batch = transforms.batch_of(cpu_function.primals), transforms.batch_of(tested.primals)
+        batch, device_batch = (
+            transforms.batch_with_rolled_copies(cpu_function.primals),
+            transforms.batch_with_rolled_copies(tested.primals),
+        )
 
-        def one_by_one(primals: transforms.Tensors, cpu_function: Any = cpu_function) -> Any:
-            batch = transforms.batch_of(primals)
+        def transform_each_row(primals: transforms.Tensors, cpu_function: Any = cpu_function) -> Any:
+            batch = transforms.batch_with_rolled_copies(primals)
             rows = [
                 cpu_function.function(*transforms.row_of_batch(batch, row)) for row in range(transforms.BATCH)
             ]
@@ -49,7 +52,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 subject,
                 sample,
                 functools.partial(vmap_over_dim, tested.function, device_batch),
-                one_by_one,
+                transform_each_row,
                 cpu_function.primals,
                 functools.partial(vmap_over_dim, cpu_function.function, batch),
                 f"vmap over dimension {dim}",

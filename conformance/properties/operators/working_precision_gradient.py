@@ -16,7 +16,7 @@ from conformance.target.target import Target
 LIMIT = 8
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     return differentiable_dtypes(target, subject, ("float32", "complex64", "bfloat16"))
 
@@ -28,7 +28,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "within the backward tolerance.",
     documentation="notes/autograd.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
 )
 @controlled_by_cpu

@@ -17,7 +17,12 @@ from conformance.properties.shared.basis import basis_of_empty_input
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.properties.shared.cpu_control import controlled_by_cpu
 from conformance.properties.shared.dtypes import dtype_under_test, first_dtypes
-from conformance.properties.shared.execution import copy_in, declares_call, report_failed_call, run_operator
+from conformance.properties.shared.execution import (
+    copy_sample_to_device,
+    report_failed_call,
+    run_operator,
+    target_declares_call,
+)
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -25,7 +30,7 @@ from conformance.target.target import Target
 _SHAPES = ((0,), (2, 0, 3), (0, 4))
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the operator."""
     info = subject.info
     elementwise_or_reduction = (
@@ -46,7 +51,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="torch.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     about_emptiness=True,
     runs=False,
 )
@@ -54,12 +59,12 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call the operator on tensors of zero elements and compare results or errors with the CPU."""
     dtype = dtype_under_test(recorder)
-    for sample in _samples(subject, dtype):
-        if not declares_call(target, recorder, sample):
+    for sample in _samples_without_elements(subject, dtype):
+        if not target_declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 1)
         reference = reference_for(Call(subject, dtype, sample))
-        copy = copy_in(target, recorder, sample)
+        copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
         outcome = run_operator(target, subject.info.op, copy)
@@ -77,7 +82,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index, basis=Basis.PARITY)
 
 
-def _samples(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
+def _samples_without_elements(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
     index = 0
     for shape in _SHAPES:
         tensor = torch.empty(shape, dtype=dtype)

@@ -38,7 +38,7 @@ REDUCING_OPTIMIZERS = frozenset({"Muon", "Adafactor", "LBFGS"})
 _OWN_FACTORS = frozenset({"ASGD", "NAdam"})
 
 
-def dtypes_of(target: Target, subject: Subject) -> list[str]:
+def supported_dtypes(target: Target, subject: Subject) -> list[str]:
     """Return the parameter dtypes to check, including complex64 if the optimizer supports complex
     parameters.
     """
@@ -48,20 +48,20 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
     return [name for name in names if target.declares(name)]
 
 
-def only_first_dtype(target: Target, subject: Subject) -> list[str]:
-    """Return a list with only the first of :func:`dtypes_of`, for properties that do not depend on the
+def first_dtype_only(target: Target, subject: Subject) -> list[str]:
+    """Return a list with only the first of :func:`supported_dtypes`, for properties that do not depend on the
     dtype.
     """
-    return dtypes_of(target, subject)[:1]
+    return supported_dtypes(target, subject)[:1]
 
 
 def dtypes_of_dense_optimizer(target: Target, subject: Subject) -> list[str]:
-    """Return :func:`dtypes_of` if the optimizer accepts dense gradients and does not need a closure, else an
-    empty list.
+    """Return :func:`supported_dtypes` if the optimizer accepts dense gradients and does not need a closure,
+    else an empty list.
     """
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
-    return dtypes_of(target, subject)
+    return supported_dtypes(target, subject)
 
 
 def options_by_implementation(
@@ -85,7 +85,7 @@ def options_by_implementation(
     return options
 
 
-def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
+def attempt_on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
     """Run ``call`` on the target and return its outcome. All optimizer checks use this function, so that
     tests can inject faults here.
     """
@@ -103,7 +103,7 @@ def require_success(
     return outcome.error is None
 
 
-def chosen_samples(
+def select_samples(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -131,7 +131,7 @@ def samples_with_references(
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> Iterator[tuple[OptimizerSample, OptimizerReference]]:
     """Yield the samples to check, each with its reference. Record a note for a sample without a reference."""
-    for sample in chosen_samples(target, subject, recorder, own_limit, such_that=such_that):
+    for sample in select_samples(target, subject, recorder, own_limit, such_that=such_that):
         reference = cached_optimizer_reference(subject, sample, procedure)
         if reference.error is None:
             yield sample, reference
@@ -151,7 +151,7 @@ def run_procedure(
             problem, lambda parameters, **more: sample.build(parameters, **{**options, **more})
         )
 
-    return on_target(target, call)
+    return attempt_on_target(target, call)
 
 
 def tolerance_of(

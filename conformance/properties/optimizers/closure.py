@@ -19,11 +19,11 @@ from conformance.target.target import Target
 _STEP_COUNT = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     if subject.info.only_supports_sparse_grads:
         return []
-    return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
+    return [name for name in common.supported_dtypes(target, subject) if name in ("float32", "float64")]
 
 
 def _step_with_closure(problem: Problem, build: Build) -> Observation:
@@ -65,7 +65,7 @@ CLOSURE_STEPS = Procedure("closure", _step_with_closure)
     "updates parameters as on the CPU.",
     documentation="optim.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -28,7 +28,7 @@ _DAMPING = 0.5
 _BETAS = (0.5, 0.75)
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     if "differentiable" not in subject.info.supported_impls:
         return []
@@ -94,7 +94,7 @@ def _differentiable_procedure(subject: Subject) -> Procedure:
     "and the gradients.",
     documentation="generated/torch.optim.SGD.html",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

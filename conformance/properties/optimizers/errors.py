@@ -23,11 +23,11 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     if subject.info.optim_error_inputs_func is None:
         return []
-    return common.only_first_dtype(target, subject)
+    return common.first_dtype_only(target, subject)
 
 
 @register(
@@ -38,7 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="No page names the errors; the inputs come from torch's test database",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
     runs=False,
 )
@@ -76,7 +76,7 @@ def _check_error_input(
                     parameter.grad = torch.rand_like(parameter)
                 optimizer.step()
 
-    error = common.on_target(target, call).error
+    error = common.attempt_on_target(target, call).error
     label = f"error input {index} ({arguments.desc})"
     if error is None:
         recorder.compared(1)

@@ -25,7 +25,7 @@ from conformance.target.target import Target
 _SCALE = 2.0**10
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
@@ -36,7 +36,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="GradScaler's steps equal unscaled steps; it skips a step with an infinite or NaN gradient.",
     documentation="amp.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd", "grad_scaler"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -48,7 +48,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     ):
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
             for invalid_value in (float("inf"), float("nan")):
-                outcome = common.on_target(
+                outcome = common.attempt_on_target(
                     target,
                     lambda options=options, sample=sample, invalid_value=invalid_value: _take_scaled_steps(
                         target, sample, options, invalid_value

@@ -19,7 +19,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1] if subject.info.supported_impls else []
 
@@ -33,7 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="For-loop, foreach and fused of the device must agree",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
     runs=False,
 )

@@ -27,20 +27,20 @@ def has_no_learning_rate(sample: OptimizerSample) -> bool:
     return "lr" not in sample.options and not sample.capturable
 
 
-def applies_tensor(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_tensor_learning_rate(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
-    return [] if subject.name == "Adafactor" else common.only_first_dtype(target, subject)
+    return [] if subject.name == "Adafactor" else common.first_dtype_only(target, subject)
 
 
-def _steps_with_rate(problem: Problem, build: Build) -> Observation:
+def _take_steps_with_tensor_learning_rate(problem: Problem, build: Build) -> Observation:
     return common.take_all_steps(
         problem, lambda parameters, **more: build(parameters, **{"lr": _LEARNING_RATE, **more})
     )
 
 
-STEPS_WITH_RATE = Procedure("given rate", _steps_with_rate)
+STEPS_WITH_RATE = Procedure("given rate", _take_steps_with_tensor_learning_rate)
 
 
 @register(
@@ -49,10 +49,10 @@ STEPS_WITH_RATE = Procedure("given rate", _steps_with_rate)
     statement="A learning rate in a tensor, on the CPU or the device, has the same effect as a number.",
     documentation="generated/torch.optim.Adam.html",
     level="full",
-    applies=applies_tensor,
+    applies=dtypes_for_tensor_learning_rate,
     capabilities=("autograd",),
 )
-def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_tensor_learning_rate(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Take steps with a learning rate in a tensor, on the CPU and on the device, and compare with the
     reference, whose learning rate is a number.
     """
@@ -80,7 +80,7 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
 
                     return common.take_all_steps(problem, build), rate
 
-                outcome = common.on_target(target, steps_with_tensor_rate)
+                outcome = common.attempt_on_target(target, steps_with_tensor_rate)
                 label = f"{implementation}, lr on {rate_device}"
                 if common.require_success(
                     target, recorder, outcome, f"{sample.describe()} ({label})", sample.index
@@ -95,7 +95,7 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
                     )
 
 
-def applies_scheduler(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_schedulers(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return [] if not subject.info.scheduler_inputs else common.dtypes_of_dense_optimizer(target, subject)[:1]
 
@@ -127,10 +127,10 @@ def _scheduler_procedure(makers: Any) -> Procedure:
     statement="Schedulers set the same learning rates as on the CPU, and steps use these rates.",
     documentation="optim.html",
     level="full",
-    applies=applies_scheduler,
+    applies=dtypes_for_schedulers,
     capabilities=("autograd",),
 )
-def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_schedulers(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Take steps with each scheduler of torch's database and compare learning rates and parameters with the
     reference.
     """
@@ -150,12 +150,12 @@ def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> Non
                     )
 
 
-def applies_groups(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_parameter_groups(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1] if subject.info.supports_param_groups else []
 
 
-def _steps_with_groups(problem: Problem, build: Build) -> Observation:
+def _take_steps_with_parameter_groups(problem: Problem, build: Build) -> Observation:
     """Take steps with two parameter groups that have different learning rates. Add a third group before the
     second step.
     """
@@ -173,7 +173,7 @@ def _steps_with_groups(problem: Problem, build: Build) -> Observation:
     return observe_parameters_and_state(problem, optimizer)
 
 
-STEPS_WITH_GROUPS = Procedure("groups", _steps_with_groups)
+STEPS_WITH_GROUPS = Procedure("groups", _take_steps_with_parameter_groups)
 
 
 @register(
@@ -182,10 +182,10 @@ STEPS_WITH_GROUPS = Procedure("groups", _steps_with_groups)
     statement="Each parameter group is updated with its own options, including groups that are added later.",
     documentation="optim.html",
     level="training",
-    applies=applies_groups,
+    applies=dtypes_for_parameter_groups,
     capabilities=("autograd",),
 )
-def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_parameter_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Take steps with three parameter groups and compare parameters and states with the reference."""
     for sample, reference in common.samples_with_references(
         target, subject, recorder, STEPS_WITH_GROUPS, 2, such_that=has_no_learning_rate
@@ -201,7 +201,7 @@ def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
                 )
 
 
-def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_missing_gradients(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
@@ -213,17 +213,17 @@ def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
     "gradients or sets them to zero.",
     documentation="generated/torch.optim.Optimizer.zero_grad.html",
     level="training",
-    applies=applies_missing,
+    applies=dtypes_for_missing_gradients,
     capabilities=("autograd",),
 )
-def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_missing_gradients(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Take steps in which some parameters have no gradient, and check parameters, states and zero_grad with
     ``set_to_none`` True and False.
     """
     device = target.torch_device
     # Adagrad creates states for all parameters in its constructor, also for parameters without a gradient.
     early = subject.name == "Adagrad"
-    for sample in common.chosen_samples(target, subject, recorder, 2, such_that=has_no_learning_rate):
+    for sample in common.select_samples(target, subject, recorder, 2, such_that=has_no_learning_rate):
         for implementation, options in common.options_by_implementation(target, subject, sample).items():
 
             def steps_with_missing_gradients(
@@ -244,7 +244,7 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
                 optimizer.zero_grad()
                 return problem.parameters, states, has_state, zeros, problem.parameters[0].grad
 
-            outcome = common.on_target(target, steps_with_missing_gradients)
+            outcome = common.attempt_on_target(target, steps_with_missing_gradients)
             description = f"{sample.describe()} ({implementation})"
             if not common.require_success(target, recorder, outcome, description, sample.index):
                 continue

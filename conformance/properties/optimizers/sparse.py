@@ -16,11 +16,11 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     if not (subject.info.supports_sparse or subject.info.only_supports_sparse_grads):
         return []
-    return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
+    return [name for name in common.supported_dtypes(target, subject) if name in ("float32", "float64")]
 
 
 def _sparse_gradient(dense: torch.Tensor, step: int) -> torch.Tensor:
@@ -53,7 +53,7 @@ def _sparse_procedure(options: dict[str, Any]) -> Procedure:
     statement="Gradients in COO layout, with repeated rows, update parameters as on the CPU.",
     documentation="generated/torch.optim.SparseAdam.html",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd", "sparse"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -24,7 +24,7 @@ from conformance.target.target import Target
 _SAVED_AFTER = 2
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)[:1]
 
@@ -36,7 +36,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "of an uninterrupted run.",
     documentation="generated/torch.optim.Optimizer.load_state_dict.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd", "serialization"),
     runs=False,
 )
@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             for route, start, loading_device in routes:
                 if start.type == "cpu" and sample.capturable:
                     continue
-                outcome = common.on_target(
+                outcome = common.attempt_on_target(
                     target,
                     lambda start=start, loading_device=loading_device, options=options, sample=sample: (
                         _run_with_interruption(  # type: ignore[misc]

@@ -11,7 +11,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the optimizer."""
     return common.dtypes_of_dense_optimizer(target, subject)
 
@@ -22,7 +22,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="After four steps of any implementation, parameters and states equal the CPU's for-loop.",
     documentation="optim.html",
     level="training",
-    applies=applies,
+    applies=dtypes_to_check,
     capabilities=("autograd",),
     smoke=True,
 )

@@ -22,13 +22,13 @@ from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._references import (
     OverloadReference,
     call_without_warnings,
-    outputs_with_hidden_writes,
+    outputs_with_unreturned_writes,
     torch_overload,
 )
 from conformance.properties.shared.argument_integrity import check_unwritten_arguments
 from conformance.properties.shared.comparison import OVERLOADS, compare_outputs
 from conformance.properties.shared.cpu_control import Conclusion, with_cpu_control
-from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, report_failed_call, run_operator
 from conformance.properties.shared.memory_layouts import EmbeddedTensor, Layout
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
@@ -41,7 +41,7 @@ from conformance.target.target import Target
 _UNWRITTEN = 77
 
 
-def forms_of(target: Target, reference: OverloadReference) -> Iterator[CallForm]:
+def call_forms_of(target: Target, reference: OverloadReference) -> Iterator[CallForm]:
     """Yield the forms in which a call can be made on the target."""
     overload: Overload = reference.subject.info
     yield CallForm.FUNCTION
@@ -69,7 +69,11 @@ def new_out_tensors(target: Target, recorder: Recorder, reference: OverloadRefer
     dtypes = [part.dtype for part in parts]
     is_16_bit = reference.dtype in (torch.bfloat16, torch.float16)
     statistics = relations.saved_statistics(base_name(reference.subject.name)) if is_16_bit else frozenset()
-    copy = copy_in(target, recorder.scratch(), reference.sample, check=False) if statistics else None
+    copy = (
+        copy_sample_to_device(target, recorder.scratch(), reference.sample, check=False)
+        if statistics
+        else None
+    )
     if copy is not None:
         outcome = run_operator(target, reference.subject.info.op, copy)
         device_dtypes = [tensor.dtype for tensor in trees.tensors(outcome.value)] if outcome.ok else []
@@ -112,7 +116,7 @@ def check_call(
         nonlocal refused
         both_kernels = has_separate_autograd_kernel(on, reference)
         for inference in (False, True) if both_kernels else (False,):
-            form_attempt = _Attempt(
+            form_attempt = _CallFormAttempt(
                 on, scratch, reference, overload, form, argument_layout, written_layout, inference
             )
             form_attempt.call_and_compare()
@@ -147,7 +151,7 @@ def _device_has_both_kernels(device_type: str, name: str) -> bool:
 
 
 @dataclasses.dataclass
-class _Attempt:
+class _CallFormAttempt:
     """One call on a target, in one form and layout."""
 
     target: Target
@@ -177,7 +181,7 @@ class _Attempt:
     def call_and_compare(self) -> None:
         """Make the call. Compare its results, aliasing and written memory with the reference."""
         reference, form = self.reference, self.form
-        copy = copy_in(self.target, self.recorder, reference.sample, check=False)
+        copy = copy_sample_to_device(self.target, self.recorder, reference.sample, check=False)
         device_sample = (
             None if copy is None else _with_argument_layout(copy, self.argument_layout, self.embedded_tensors)
         )
@@ -213,7 +217,7 @@ class _Attempt:
                 self.refused = True
                 self.recorder.allow_nothing_compared("the CPU refuses the call in that form")
             return
-        value = outputs_with_hidden_writes(reference.overload.op, device_sample, outcome.value)
+        value = outputs_with_unreturned_writes(reference.overload.op, device_sample, outcome.value)
         agrees = self._compare_outputs(value, f"the result of {self.label}")
         if form == CallForm.FUNCTION:
             self._check_new_memory(outcome.value, device_sample)
@@ -228,8 +232,8 @@ class _Attempt:
             same = all(tensor is out for tensor, out in zip(returned, outs, strict=True))
             self._record_fact(same, Kind.ALIASING, "returns other tensors than out=")
             if agrees and not same:
-                outputs_in_out = outputs_with_hidden_writes(
-                    reference.overload.op, device_sample, in_structure_of(reference.returned, outs)
+                outputs_in_out = outputs_with_unreturned_writes(
+                    reference.overload.op, device_sample, arrange_in_structure_of(reference.returned, outs)
                 )
                 self._compare_outputs(outputs_in_out, f"out= of {self.label}")
         for position, memory in enumerate(self.embedded_tensors):
@@ -291,7 +295,7 @@ class _Attempt:
         fact(self.recorder, holds, kind, message, sample=self.reference.sample.index)
 
 
-def in_structure_of(like: Any, parts: list[torch.Tensor]) -> Any:
+def arrange_in_structure_of(like: Any, parts: list[torch.Tensor]) -> Any:
     """Return ``parts`` in the structure of ``like``: a single tensor, a list or a tuple."""
     if isinstance(like, torch.Tensor):
         return parts[0]

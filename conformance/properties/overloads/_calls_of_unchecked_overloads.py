@@ -49,7 +49,7 @@ _ROWWISE = re.compile(
 )
 
 
-def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
+def larger_and_empty_calls(subject: Subject, dtype: str) -> SampleSet:
     """Return larger and empty calls of an unchecked overload.
 
     The set contains the handmade empty calls, and the calls that operators make for enlarged and emptied

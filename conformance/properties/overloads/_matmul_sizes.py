@@ -47,7 +47,9 @@ _SHAPES: Mapping[str, Sequence[str]] = {
 }
 
 
-def long_products(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
+def references_of_long_matrix_products(
+    references: Sequence[OverloadReference],
+) -> Iterator[OverloadReference]:
     """Yield references of the first call, changed to sums of several lengths and to a large batch.
 
     The iterator is empty if the overload is not in the table of matrix products.
@@ -79,7 +81,7 @@ def _agreements(dtype: torch.dtype, length: int) -> Sequence[Agreement]:
     return [*agreements, Agreement.EXACT_SUMS] if length > _SHORT else agreements
 
 
-def sums_of_whole_numbers(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
+def references_of_whole_number_sums(references: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
     """Yield references of calls of a sum or mean whose arguments are small whole numbers.
 
     The iterator is empty if the overload is neither a sum nor a mean, or if its dtype is integral.

@@ -177,18 +177,18 @@ def reference_of_rank(reference: OverloadReference, rank: int) -> OverloadRefere
     The result is None if the CPU accepts no such call.
     """
 
-    def deeper(tensor: torch.Tensor) -> torch.Tensor:
+    def with_new_dimensions(tensor: torch.Tensor) -> torch.Tensor:
         missing = rank - tensor.dim()
         if missing <= 0:
             return tensor
         sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # new batch and channel dimensions have size 2
         return tensor.detach().expand((*sizes, *tensor.shape)).clone()
 
-    changed = reference_with_changed_tensors(reference, deeper)
+    changed = reference_with_changed_tensors(reference, with_new_dimensions)
     if changed is not None or not reference.sample.tensors():
         return changed
     shifted = _with_dim_shifted(reference, rank - reference.sample.tensors()[0].dim())
-    return None if shifted is None else reference_with_changed_tensors(shifted, deeper)
+    return None if shifted is None else reference_with_changed_tensors(shifted, with_new_dimensions)
 
 
 def _with_dim_shifted(reference: OverloadReference, missing: int) -> OverloadReference | None:

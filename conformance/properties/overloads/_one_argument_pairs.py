@@ -51,8 +51,8 @@ def neighbouring_numbers(reference: OverloadReference) -> Iterator[tuple[str, Ov
     """Yield the name of an argument and the reference of the call with a neighbouring number for it.
 
     Only calls with a different result are yielded. Unchecked overloads are skipped, because
-    :func:`pairs_of_callers` covers them. Arguments of type Scalar are skipped, because another part of the
-    property changes them.
+    :func:`pairs_made_by_operators` covers them. Arguments of type Scalar are skipped, because another part of
+    the property changes them.
     """
     if is_unchecked(reference.subject):
         return
@@ -73,7 +73,7 @@ def neighbouring_numbers(reference: OverloadReference) -> Iterator[tuple[str, Ov
                 break
 
 
-def pairs_of_callers(
+def pairs_made_by_operators(
     subject: Subject, dtype: str
 ) -> Iterator[tuple[str, OverloadReference, OverloadReference]]:
     """Yield the name of an argument and the references of two calls that differ only in that argument.
@@ -82,7 +82,7 @@ def pairs_of_callers(
     """
     if not is_unchecked(subject):
         return
-    calls = calls_alike(subject, dtype)
+    calls = recorded_and_similar_calls(subject, dtype)
     names: set[str] = set()
     for name, first_call, second_call in pairs_of_samples(
         [calls[index] for index in range(calls.available)], subject
@@ -118,7 +118,7 @@ def pairs_of_samples(samples: Sequence[Sample], subject: Subject) -> Iterator[tu
                 yield argument.name, samples[start], samples[index]
 
 
-def calls_alike(subject: Subject, dtype: str) -> SampleSet:
+def recorded_and_similar_calls(subject: Subject, dtype: str) -> SampleSet:
     """Return the recorded calls of an overload and the calls that operators make for similar samples."""
     return recorded_calls.cached_calls(
         subject, ("alike", dtype), lambda: list(_generate_calls(subject, dtype))

@@ -39,14 +39,14 @@ from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 
-def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_for_property(property_name: str, target: Target, subject: Subject) -> Sequence[str]:
     """Return the target's declared dtypes in which some operator calls the overload.
 
     Dtypes in which the property ``property_name`` has nothing to check are omitted. If the overload draws
     random numbers, only dtypes are returned in which some call has a deterministic result. The property
     ``overload-random`` checks the calls with random results.
     """
-    dtype_names = dtypes_with_checks(property_name, target, subject)
+    dtype_names = dtypes_including_random_calls(property_name, target, subject)
     if not subject.info.random:
         return dtype_names
     return [
@@ -61,8 +61,10 @@ def dtypes(property_name: str, target: Target, subject: Subject) -> Sequence[str
 _WITH_CERTAIN_RESULTS = frozenset({"overload-forms", "overload-layouts", "overload-shapes"})
 
 
-def dtypes_with_checks(property_name: str, target: Target, subject: Subject) -> Sequence[str]:
-    """Return the dtypes of :func:`dtypes` without the restriction for overloads that draw random numbers."""
+def dtypes_including_random_calls(property_name: str, target: Target, subject: Subject) -> Sequence[str]:
+    """Return the dtypes of :func:`dtypes_for_property` without the restriction for overloads that draw random
+    numbers.
+    """
     idle = subject.info.idle.get(property_name, ())
     return [dtype for dtype in declared_dtypes_with_calls(target, subject) if dtype not in idle]
 
@@ -127,7 +129,7 @@ class OverloadReference(Reference):
     @property
     def returned(self) -> Any:
         """The results of the call without the arguments that it wrote but did not return."""
-        return self.outputs[0] if hidden_writes(self.overload.op) else self.outputs
+        return self.outputs[0] if arguments_written_but_not_returned(self.overload.op) else self.outputs
 
     @property
     def fixes_signs_of_zeros(self) -> bool:
@@ -226,14 +228,14 @@ def overload_reference(
     outcome = attempt(lambda: call_without_warnings(overload.op, host))
     if not outcome.ok:
         return None
-    returned = outputs_with_hidden_writes(overload.op, host, outcome.value)
+    returned = outputs_with_unreturned_writes(overload.op, host, outcome.value)
     outputs = trees.tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, returned)
     if any(tensor.layout is not torch.strided for tensor in trees.tensors(outputs)):
         return None
     call = Call(subject, dtype_of(dtype), sample)
     info: Any = overload
-    if hidden_writes(overload.op):
-        info = dataclasses.replace(overload, op=functools.partial(_call_with_hidden_writes, overload.op))
+    if arguments_written_but_not_returned(overload.op):
+        info = dataclasses.replace(overload, op=functools.partial(_call_with_unreturned_writes, overload.op))
 
     def compute_high_precision() -> HighPrecision:
         tolerance_rule = rule_of_overload(subject.name, overload, call.dtype, sample)
@@ -248,9 +250,9 @@ def overload_reference(
     )
 
 
-def outputs_with_hidden_writes(op: Any, sample: Sample, returned: Any) -> Any:
+def outputs_with_unreturned_writes(op: Any, sample: Sample, returned: Any) -> Any:
     """Return the outputs of a call followed by the arguments that it wrote but did not return."""
-    written = hidden_writes(op)
+    written = arguments_written_but_not_returned(op)
     if not written:
         return returned
     arguments = [sample.input, *sample.args]
@@ -261,13 +263,13 @@ def outputs_with_hidden_writes(op: Any, sample: Sample, returned: Any) -> Any:
     return (returned, values)
 
 
-def _call_with_hidden_writes(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call an operator and return the result of :func:`outputs_with_hidden_writes`."""
-    return outputs_with_hidden_writes(op, Sample(0, args[0], args[1:], kwargs), op(*args, **kwargs))
+def _call_with_unreturned_writes(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator and return the result of :func:`outputs_with_unreturned_writes`."""
+    return outputs_with_unreturned_writes(op, Sample(0, args[0], args[1:], kwargs), op(*args, **kwargs))
 
 
 @functools.cache
-def hidden_writes(op: Any) -> Sequence[tuple[int, str]]:
+def arguments_written_but_not_returned(op: Any) -> Sequence[tuple[int, str]]:
     """Return (position, name) of each argument that an overload writes but does not return."""
     returned = {frozenset(r.alias_info.after_set) for r in op._schema.returns if r.alias_info is not None}
     return [
@@ -307,15 +309,15 @@ def _references_of_calls(subject: Subject, dtype: str, calls: SampleSet) -> Iter
 
 
 def references(
-    target: Target, subject: Subject, recorder: Recorder, limit: int, *, drawn: bool = False
+    target: Target, subject: Subject, recorder: Recorder, limit: int, *, include_random_calls: bool = False
 ) -> Iterator[OverloadReference]:
     """Yield references of the overload's calls in the dtype of the recorded result, ``limit`` at most.
 
     A call that can be made in place comes first if one exists. If the overload draws random numbers, only
-    calls with a deterministic result are used, unless ``drawn`` is set.
+    calls with a deterministic result are used, unless ``include_random_calls`` is set.
     """
     dtype = recorder.id.dtype
-    certain = subject.info.random and not drawn
+    certain = subject.info.random and not include_random_calls
     calls = deterministic_calls_of(subject, dtype) if certain else calls_of(subject, dtype)
     recorder.samples(0, calls.available)
     _, _, all_references = _cached_references.value(
@@ -344,7 +346,7 @@ def references(
         )
 
 
-def references_of_table(
+def references_of_handmade_calls(
     target: Target, subject: Subject, dtype: str, table: Mapping[str, calls.HandmadeCalls]
 ) -> Iterator[OverloadReference]:
     """Yield references of a table's calls if the CPU accepts them and the target declares their dtypes."""

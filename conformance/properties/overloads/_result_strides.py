@@ -13,7 +13,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.overloads._modified_calls import with_mapped_tensors
 from conformance.properties.overloads._references import OverloadReference, call_without_warnings
-from conformance.properties.shared.execution import copy_in, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, run_operator
 from conformance.samples.operators import Sample
 from conformance.target.target import Target
 
@@ -24,7 +24,9 @@ def check_strides(target: Target, recorder: Recorder, reference: OverloadReferen
         return
     required = required_strides(reference)
     copy = (
-        copy_in(target, recorder, reference.sample) if any(entry is not None for entry in required) else None
+        copy_sample_to_device(target, recorder, reference.sample)
+        if any(entry is not None for entry in required)
+        else None
     )
     outcome = None if copy is None else run_operator(target, reference.subject.info.op, copy)
     if outcome is None or not outcome.ok:

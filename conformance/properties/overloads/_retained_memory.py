@@ -33,7 +33,7 @@ class RetainedMemory:
         self._allocated = memory.allocated_bytes_counter(target)
         self._counts: list[int] = []
 
-    def count(self) -> None:
+    def record_allocated_bytes(self) -> None:
         """Wait for the device and record the allocated bytes after a round of calls.
 
         Errors of pending work are raised. After an error of the memory statistics, all counts are dropped.
@@ -67,8 +67,8 @@ def check_no_memory_retained(
         for _ in range(_CALLS):
             sample.call(op)
 
-    retained_memory.count()
+    retained_memory.record_allocated_bytes()
     for _ in range(_ROUNDS):
         run_operator(target, calls, Sample(sample.index, None))
-        retained_memory.count()
+        retained_memory.record_allocated_bytes()
     retained_memory.check(recorder, f"{_CALLS} calls", sample.index)

@@ -16,7 +16,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    forms_of,
+    call_forms_of,
     has_separate_autograd_kernel,
     with_out_arguments,
 )
@@ -29,7 +29,7 @@ from conformance.properties.overloads._references import (
     references,
 )
 from conformance.properties.shared.basis import basis_of_error
-from conformance.properties.shared.execution import copy_in, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, run_operator
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -50,7 +50,7 @@ _UNCHECKED = frozenset({"rrelu_with_noise"})
 _FAR = 70
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return a list with at most one dtype, because the errors do not depend on the dtype."""
     names = [] if is_unchecked(subject) else declared_dtypes_with_calls(target, subject)
     order = ("float32", "int64", "complex64", "bool")
@@ -71,12 +71,12 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="No page says that a dim out of range or sizes that do not fit raise an error, or which type",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Make invalid calls in each form and compare the type of the error with the CPU's error."""
-    for reference in references(target, subject, recorder, _LIMIT, drawn=True):
+    for reference in references(target, subject, recorder, _LIMIT, include_random_calls=True):
         recorder.allow_nothing_compared(
             "the CPU accepts every call of the overload with another size or dimension"
         )
@@ -84,14 +84,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         # other kernel. Check with and without inference mode.
         both_kernels = has_separate_autograd_kernel(target, reference)
         modes = (contextlib.nullcontext, torch.inference_mode) if both_kernels else (contextlib.nullcontext,)
-        for form in forms_of(target, reference):
-            for sample, out_dtype in _wrong_calls(reference, form):
+        for form in call_forms_of(target, reference):
+            for sample, out_dtype in _invalid_calls(reference, form):
                 for mode in modes:
                     with mode():
-                        check_refused(target, recorder, reference, form, sample, out_dtype)
+                        check_raises_like_cpu(target, recorder, reference, form, sample, out_dtype)
 
 
-def _wrong_calls(reference: OverloadReference, form: CallForm) -> Iterator[tuple[Sample, torch.dtype | None]]:
+def _invalid_calls(
+    reference: OverloadReference, form: CallForm
+) -> Iterator[tuple[Sample, torch.dtype | None]]:
     """Yield (call, dtype of out=) for calls that are invalid in a form.
 
     The dtype is None unless the call is invalid because of the dtype of its out=.
@@ -160,7 +162,7 @@ def calls_with_other_sizes(reference: OverloadReference) -> Iterator[Sample]:
             )
 
 
-def check_refused(
+def check_raises_like_cpu(
     target: Target,
     recorder: Recorder,
     reference: OverloadReference,
@@ -175,7 +177,7 @@ def check_refused(
     cpu_error = _cpu_error(reference, form, sample, out_dtype)
     if cpu_error is None:
         return
-    copy = copy_in(target, recorder, sample)
+    copy = copy_sample_to_device(target, recorder, sample)
     if copy is None:
         return
     outcome = run_operator(

@@ -17,24 +17,24 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
+    arrange_in_structure_of,
+    call_forms_of,
     check_call,
-    forms_of,
-    in_structure_of,
     new_out_tensors,
     with_out_arguments,
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes,
-    outputs_with_hidden_writes,
+    dtypes_for_property,
+    outputs_with_unreturned_writes,
     overload_reference,
     references,
-    references_of_table,
+    references_of_handmade_calls,
 )
 from conformance.properties.overloads._result_strides import check_strides
 from conformance.properties.shared.comparison import OVERLOADS, compare_outputs
 from conformance.properties.shared.cpu_control import with_cpu_control
-from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, report_failed_call, run_operator
 from conformance.samples.handmade_calls.identity import IDENTITY_CALLS
 from conformance.samples.operators import dtype_name
 from conformance.subjects.overloads import Overload
@@ -61,14 +61,14 @@ _ACCEPTS_NEGATIVE_DIMS = re.compile(r"_(log_)?softmax(_backward_data)?$")
     basis="consistency",
     ground="Function, in-place form and out= of one overload must agree, also in inference mode",
     level="core",
-    applies=functools.partial(dtypes, "overload-forms"),
+    applies=functools.partial(dtypes_for_property, "overload-forms"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form on each sample and compare values, aliasing and strides with the reference."""
     forms_in_inference_mode: set[CallForm] = set()
     for reference in references(target, subject, recorder, _LIMIT):
-        for form in forms_of(target, reference):
+        for form in call_forms_of(target, reference):
             check_call(target, recorder, reference, form)
             if form not in forms_in_inference_mode:
                 with torch.inference_mode():  # skips the autograd kernel, which may return an argument
@@ -84,9 +84,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         with_cpu_control(target, recorder, reference, functools.partial(_check_aliasing, reference=reference))
         check_strides(target, recorder, reference)
         for renumbered in _with_dims_from_other_end(reference):
-            for form in forms_of(target, renumbered):
+            for form in call_forms_of(target, renumbered):
                 check_call(target, recorder, renumbered, form)
-    for identity_call in references_of_table(target, subject, recorder.id.dtype, IDENTITY_CALLS):
+    for identity_call in references_of_handmade_calls(target, subject, recorder.id.dtype, IDENTITY_CALLS):
         check_call(target, recorder, identity_call, CallForm.FUNCTION)
 
 
@@ -94,15 +94,15 @@ def _check_empty_out_is_resized(
     target: Target, recorder: Recorder, overload: Overload, reference: OverloadReference
 ) -> None:
     """Call the overload with an empty out= and compare the resized out= with the reference."""
-    copy = copy_in(target, recorder, reference.sample)
+    copy = copy_sample_to_device(target, recorder, reference.sample)
     if copy is None:
         return
     outs = [out.new_empty(0) for out in new_out_tensors(target, recorder, reference)]
     named = dict(zip(overload.outs, outs, strict=True))
     outcome = run_operator(target, overload.out, with_out_arguments(reference.overload.out, copy, named))
     if outcome.ok:
-        outputs = outputs_with_hidden_writes(
-            reference.overload.op, copy, in_structure_of(reference.returned, outs)
+        outputs = outputs_with_unreturned_writes(
+            reference.overload.op, copy, arrange_in_structure_of(reference.returned, outs)
         )
         label = "the out= that was empty before the call"
         compare_outputs(target, recorder, reference, outputs, label=label, policy=OVERLOADS)
@@ -120,7 +120,7 @@ def _check_aliasing(
     viewed = any(r.alias_info is not None for r in returns)
     if viewed and not target.capable("views"):
         return
-    copy = copy_in(target, recorder, reference.sample)
+    copy = copy_sample_to_device(target, recorder, reference.sample)
     outcome = None if copy is None else run_operator(target, overload.op, copy)
     if copy is None or outcome is None or not outcome.ok:
         return

@@ -9,10 +9,10 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.overloads._call_forms import forms_of
+from conformance.properties.overloads._call_forms import call_forms_of
 from conformance.properties.overloads._modified_calls import arguments_with_values, with_argument
-from conformance.properties.overloads._references import OverloadReference, dtypes, references
-from conformance.properties.overloads.errors import check_refused
+from conformance.properties.overloads._references import OverloadReference, dtypes_for_property, references
+from conformance.properties.overloads.errors import check_raises_like_cpu
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -30,11 +30,11 @@ _LIMIT = 2
 _FAR = 1 << 30
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return a list with at most one dtype, because the errors do not depend on the dtype."""
     if not _RAISES_BY_DOCUMENTATION.match(base_name(subject.name)):
         return []
-    names = dtypes("overload-indices", target, subject)
+    names = dtypes_for_property("overload-indices", target, subject)
     return [name for name in ("float32", "int64") if name in names][:1] or list(names)[:1]
 
 
@@ -48,7 +48,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="No page says that an index out of range raises; scatter_ and gather state only the allowed range",
     level="full",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
     capabilities=("index_checks",),
 )
@@ -56,9 +56,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form with an index out of range and compare the type of the error with the CPU's error."""
     for reference in references(target, subject, recorder, _LIMIT):
         recorder.allow_nothing_compared("the CPU accepts indices out of range in these calls")
-        for form in forms_of(target, reference):
+        for form in call_forms_of(target, reference):
             for sample in _calls_with_far_index(reference):
-                check_refused(target, recorder, reference, form, sample, None)
+                check_raises_like_cpu(target, recorder, reference, form, sample, None)
 
 
 def _calls_with_far_index(reference: OverloadReference) -> Iterator[Sample]:

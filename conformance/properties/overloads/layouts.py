@@ -16,8 +16,8 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
     ArgumentLayout,
+    call_forms_of,
     check_call,
-    forms_of,
 )
 from conformance.properties.overloads._modified_calls import (
     argument_name_at,
@@ -28,7 +28,12 @@ from conformance.properties.overloads._modified_calls import (
     with_mapped_tensors,
     with_tensor,
 )
-from conformance.properties.overloads._references import OverloadReference, dtypes, is_unchecked, references
+from conformance.properties.overloads._references import (
+    OverloadReference,
+    dtypes_for_property,
+    is_unchecked,
+    references,
+)
 from conformance.properties.shared.memory_layouts import (
     LAYOUTS,
     Layout,
@@ -122,9 +127,9 @@ def cpu_kernel_is_safe(subject: Subject, dtype: str) -> bool:
     )
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the overload."""
-    names = dtypes("overload-layouts", target, subject)
+    names = dtypes_for_property("overload-layouts", target, subject)
     return (
         [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE_FOR_UINT8) else names
     )
@@ -141,7 +146,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="consistency",
     ground="The overload must give the same values for every layout of the same arguments",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
     capabilities=("non_contiguous", "strides"),
 )
@@ -154,7 +159,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.allow_nothing_compared("no tensor of the calls can have another layout")
         if subject.name in UNSAFE_STRIDES:
             for tensor_index, form in itertools.product(
-                range(len(reference.sample.tensors())), forms_of(target, reference)
+                range(len(reference.sample.tensors())), call_forms_of(target, reference)
             ):
                 check_call(
                     target,
@@ -186,7 +191,7 @@ def _check_every_layout(
         layout_name: _indices_of_fitting_tensors(layout, trees.tensors(reference.returned))
         for layout_name, layout in LAYOUTS.items()
     }
-    for form in forms_of(target, reference):
+    for form in call_forms_of(target, reference):
         for layout_name, layout in LAYOUTS.items():
             for tensor_index in fitting[layout_name]:
                 if not coverage.needs((form, layout_name, tensor_index), reference):
@@ -213,7 +218,7 @@ def _indices_of_fitting_tensors(layout: Layout, tensors: Sequence[torch.Tensor])
 def _check_one_row_expanded(
     target: Target, recorder: Recorder, reference: OverloadReference, coverage: LayoutCoverage
 ) -> None:
-    forms = list(forms_of(target, reference))
+    forms = list(call_forms_of(target, reference))
     for tensor_index in range(min(len(reference.sample.tensors()), _TENSORS)):
         if tensor_index in reference.written:
             continue  # an expanded element is written several times, in an unspecified order
@@ -226,7 +231,7 @@ def _check_one_row_expanded(
         repeated = reference_with_equal_rows(reference, tensor_index) if forms_to_check else None
         if repeated is None:
             continue
-        for form in forms_of(target, repeated):
+        for form in call_forms_of(target, repeated):
             if (form, tensor_index) == (CallForm.IN_PLACE, 0) or not coverage.needs(
                 (form, "expanded", tensor_index), repeated
             ):
@@ -289,7 +294,7 @@ def _check_in_four_dimensions(
     deeper = reference_of_rank(reference, 4)
     if deeper is None:
         return
-    for form in forms_of(target, deeper):
+    for form in call_forms_of(target, deeper):
         for tensor_index, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
             if tensor.dim() != 4 or not coverage.needs((form, _CHANNELS_LAST, tensor_index), deeper):
                 continue

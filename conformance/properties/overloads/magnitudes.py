@@ -12,7 +12,7 @@ from conformance.model.verdicts import Basis
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import check_call
 from conformance.properties.overloads._modified_calls import reference_of_modified_call, with_mapped_tensors
-from conformance.properties.overloads._references import OverloadReference, dtypes, references
+from conformance.properties.overloads._references import OverloadReference, dtypes_for_property, references
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.handmade_calls.calls import Maker
 from conformance.samples.operators import dtype_name, dtype_of
@@ -31,11 +31,11 @@ _ACCURATE_BY_DOCUMENTATION = frozenset({"expm1", "log1p"})
 _NOT_RELATIVE = frozenset({"softplus", "softplus_backward", "mish", "mish_backward", "remainder"})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the floating dtypes in which the property checks the overload."""
     if not subject.info.pointwise or "polynomial" in subject.name or base_name(subject.name) in _NOT_RELATIVE:
         return []
-    names = dtypes("overload-magnitudes", target, subject)
+    names = dtypes_for_property("overload-magnitudes", target, subject)
     return [name for name in names if dtype_of(name).is_floating_point and dtype_of(name).itemsize > 1]
 
 
@@ -50,7 +50,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     basis="parity",
     ground="Except for expm1 and log1p, no page bounds the relative error of small results",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

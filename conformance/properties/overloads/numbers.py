@@ -11,7 +11,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Basis, Kind
 from conformance.oracle.reference import CallForm
-from conformance.properties.overloads._call_forms import ArgumentLayout, check_call, forms_of
+from conformance.properties.overloads._call_forms import ArgumentLayout, call_forms_of, check_call
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     index_of_tensor,
@@ -20,7 +20,7 @@ from conformance.properties.overloads._modified_calls import (
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes,
+    dtypes_for_property,
     references,
     torch_overload,
 )
@@ -35,14 +35,14 @@ _LIMIT = 3
 _REFUSALS = frozenset({Kind.EXCEPTION, Kind.REFUSED})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the overload."""
     overload = torch_overload(subject)
     operands = [argument for argument in overload.op._schema.arguments if _is_operand(argument)]
     # Backward overloads are skipped: only autograd calls them, with tensors of one device.
     if not overload.pointwise or len(operands) < 2 or "backward" in subject.name:
         return []
-    return dtypes("overload-numbers", target, subject)
+    return dtypes_for_property("overload-numbers", target, subject)
 
 
 def _is_operand(schema_argument: Any) -> bool:
@@ -59,7 +59,7 @@ def _is_operand(schema_argument: Any) -> bool:
     documentation="generated/torch.add.html",
     ground="The pages of add, sub, mul and div say that the second operand is a tensor or a number",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -69,7 +69,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for name, number in _operands_as_numbers(reference):
             with_number = reference_of_modified_call(reference, with_argument(reference, name, number))
             for call in () if with_number is None else _with_other_options(with_number):
-                for form in forms_of(target, call):
+                for form in call_forms_of(target, call):
                     check_call(target, recorder, call, form)
             operand = torch.tensor(number, dtype=reference.dtype)
             with_tensor = reference_of_modified_call(reference, with_argument(reference, name, operand))
@@ -77,7 +77,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             tensor_index = index_of_tensor(with_tensor, operand)
             for call in _with_other_options(with_tensor):
-                for form in forms_of(target, call):
+                for form in call_forms_of(target, call):
                     _check_on_host(target, recorder, call, form, tensor_index)
 
 

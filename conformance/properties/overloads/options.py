@@ -12,7 +12,7 @@ import torch
 from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.overloads._call_forms import check_call, forms_of
+from conformance.properties.overloads._call_forms import call_forms_of, check_call
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     reference_of_modified_call,
@@ -25,12 +25,12 @@ from conformance.properties.overloads._one_argument_pairs import (
     WITHOUT_OTHER_VALUES,
     neighbouring_numbers,
     other_float,
-    pairs_of_callers,
+    pairs_made_by_operators,
     results_differ,
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes,
+    dtypes_for_property,
     has_only_declared_dtypes,
     is_unchecked,
     references,
@@ -89,9 +89,9 @@ _CHOICES = {
 _UNSPECIFIED = frozenset({"linalg_lstsq"})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the overload."""
-    return [] if subject.name in _UNSPECIFIED else dtypes("overload-options", target, subject)
+    return [] if subject.name in _UNSPECIFIED else dtypes_for_property("overload-options", target, subject)
 
 
 @register(
@@ -103,7 +103,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="torch.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -124,11 +124,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 *(changed for _, changed in neighbouring_numbers(reference)),
             ],
         )
-    for _, first, second in pairs_of_callers(subject, recorder.id.dtype):
+    for _, first, second in pairs_made_by_operators(subject, recorder.id.dtype):
         _check_calls_in_turn(target, recorder, first, [second])
     without_effect = {name for name, effective in has_effect.items() if not effective}
     for name in sorted(without_effect - _value_neutral_options(subject)):
-        calls_with_effect = next(_calls_with_effect(target, calls, name), None)
+        calls_with_effect = next(_calls_changed_by_option(target, calls, name), None)
         if calls_with_effect is None:
             recorder.note(f"{NO_EFFECT}{name}")
             continue
@@ -147,7 +147,7 @@ def _check_calls_in_turn(
     """
     declared = [call for call in (reference, *changed_calls) if has_only_declared_dtypes(target, call)]
     for call in declared if len(declared) > 1 else ():
-        for form in forms_of(target, call):
+        for form in call_forms_of(target, call):
             check_call(target, recorder, call, form)
 
 
@@ -156,7 +156,7 @@ def _value_neutral_options(subject: Subject) -> set[str]:
     return {name.removeprefix(prefix) for name in VALUE_NEUTRAL_OPTIONS}
 
 
-def _calls_with_effect(
+def _calls_changed_by_option(
     target: Target, calls: Sequence[OverloadReference], name: str
 ) -> Iterator[tuple[OverloadReference, list[OverloadReference]]]:
     """Yield pairs of a call and a list with one changed call: another value of the option changes the CPU's
@@ -186,7 +186,7 @@ def _references_of_changed_calls(
             continue
         other_values = [*_other_values_of_argument(reference, argument, value)]
         if only is not None:
-            other_values += _values_with_effect(reference, argument, value)
+            other_values += _values_that_affect_results(reference, argument, value)
         for other_value in other_values:
             changed = reference_of_modified_call(
                 reference, with_argument(reference, argument.name, other_value)
@@ -260,7 +260,7 @@ def _any_value_is_safe(argument: Any) -> bool:
     return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
 
 
-def _values_with_effect(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
+def _values_that_affect_results(reference: OverloadReference, argument: Any, value: Any) -> Iterator[Any]:
     """Yield values with which some options have an effect: -2, small indices, an element of the input."""
     if is_unchecked(reference.subject) or POSITIONS_AND_SIZES.match(argument.name) or isinstance(value, bool):
         return

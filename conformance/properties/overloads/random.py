@@ -20,7 +20,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
-    forms_of,
+    call_forms_of,
     has_separate_autograd_kernel,
     with_out_arguments,
 )
@@ -33,16 +33,16 @@ from conformance.properties.overloads._modified_calls import (
 from conformance.properties.overloads._one_argument_pairs import other_float
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes_with_checks,
-    hidden_writes,
+    arguments_written_but_not_returned,
+    dtypes_including_random_calls,
     is_unchecked,
-    outputs_with_hidden_writes,
+    outputs_with_unreturned_writes,
     references,
-    references_of_table,
+    references_of_handmade_calls,
 )
 from conformance.properties.overloads._retained_memory import check_no_memory_retained
-from conformance.properties.shared.distribution_tests import generators_restored
-from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.properties.shared.distribution_tests import restoring_generators
+from conformance.properties.shared.execution import copy_sample_to_device, report_failed_call, run_operator
 from conformance.properties.shared.memory_layouts import at_offset
 from conformance.samples.copies import to_host
 from conformance.samples.enlarged import enlargements
@@ -61,17 +61,17 @@ _ENLARGED_SIZE = 257
 #: The limit for failures, as the negative logarithm of a probability: an observation is a failure if its
 #: probability for a correct generator is below exp(-30), about 1 in 10^13. Such a coincidence does not occur
 #: even in millions of draws.
-_SURPRISE = 30.0
+_MAX_NEGATIVE_LOG_P = 30.0
 _DRAWS = 9
 #: An upper bound of the probability that two independent 32-bit draws of a continuous distribution are equal.
 _RESOLUTION = 2.0**-23
-_SURPRISE_OF_DISTINCT_VALUES = 15.0
+_MAX_NEGATIVE_LOG_P_OF_DISTINCT_VALUES = 15.0
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtypes in which the property checks the overload; none unless it draws random numbers."""
     draws = subject.info.random or subject.name in RANDOM_CALLS
-    return dtypes_with_checks("overload-random", target, subject) if draws else []
+    return dtypes_including_random_calls("overload-random", target, subject) if draws else []
 
 
 @register(
@@ -85,13 +85,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="notes/randomness.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
     capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Draw from fixed seeds in each form and compare the draws with each other."""
-    with generators_restored():
+    with restoring_generators():
         recorder.allow_nothing_compared("no call of the overload draws random numbers")
         for reference in _drawing_calls(target, subject, recorder):
             _check_draws(target, recorder, reference, CallForm.FUNCTION)
@@ -102,7 +102,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 reference.has_in_place_reference or _also_writes_noise(overload)
             ):
                 _check_draws(target, recorder, reference, CallForm.IN_PLACE)
-            if CallForm.OUT in forms_of(target, reference):
+            if CallForm.OUT in call_forms_of(target, reference):
                 _check_draws(target, recorder, reference, CallForm.OUT)
             _check_numbers_have_effect(target, recorder, reference)
 
@@ -112,11 +112,11 @@ def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iter
 
     The first call that can be enlarged is enlarged.
     """
-    yield from references_of_table(target, subject, recorder.id.dtype, RANDOM_CALLS)
+    yield from references_of_handmade_calls(target, subject, recorder.id.dtype, RANDOM_CALLS)
     if not subject.info.random:
         return
     larger = None
-    for reference in references(target, subject, recorder, _LIMIT, drawn=True):
+    for reference in references(target, subject, recorder, _LIMIT, include_random_calls=True):
         yield reference
         if larger is None:
             larger_samples = (
@@ -138,7 +138,7 @@ def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iter
 
 def _also_writes_noise(overload: Overload) -> bool:
     """Return whether the overload has an in-place form and writes an argument that it does not return."""
-    return overload.in_place is not None and bool(hidden_writes(overload.op))
+    return overload.in_place is not None and bool(arguments_written_but_not_returned(overload.op))
 
 
 def _check_draws(
@@ -150,11 +150,11 @@ def _check_draws(
     inference: bool = False,
 ) -> None:
     """Draw four times in one form and check repeatability, aliasing, memory and repeated elements."""
-    copy = copy_in(target, recorder, reference.sample)
+    copy = copy_sample_to_device(target, recorder, reference.sample)
     if copy is None:
         return
     op = _callable_of_form(reference.subject.info, form)
-    drawn: list[list[torch.Tensor]] = []
+    include_random_calls: list[list[torch.Tensor]] = []
     for seed in (_SEED, None, _SEED, None):
         if seed is not None:
             target.manual_seed(seed)
@@ -171,7 +171,7 @@ def _check_draws(
         if not outcome.ok:
             report_failed_call(target, recorder, reference.sample, outcome, f"the {form}")
             return
-        if form == CallForm.IN_PLACE and not hidden_writes(reference.overload.op):
+        if form == CallForm.IN_PLACE and not arguments_written_but_not_returned(reference.overload.op):
             text = f"the {form} returns another tensor than its input."
             fact(recorder, outcome.value is sample.input, Kind.ALIASING, text, sample=reference.sample.index)
         if embedded is not None and target.has_arbitrary_strides:
@@ -179,19 +179,21 @@ def _check_draws(
             fact(
                 recorder, embedded.is_unchanged(whole=False), Kind.STATE, text, sample=reference.sample.index
             )
-        value = outputs_with_hidden_writes(_callable_of_form(reference.overload, form), sample, outcome.value)
-        drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
+        value = outputs_with_unreturned_writes(
+            _callable_of_form(reference.overload, form), sample, outcome.value
+        )
+        include_random_calls.append([on_host(tensor) for tensor in trees.tensors(value)])
     if form == CallForm.FUNCTION:
         check_no_memory_retained(target, recorder, op, copy)
     index = reference.sample.index
     for first, second, ordinal in ((0, 2, "first"), (1, 3, "second")):
-        same = _equal(drawn[first], drawn[second])
+        same = _all_bits_equal(include_random_calls[first], include_random_calls[second])
         fact(
             recorder, same, Kind.STATE, f"the {ordinal} draw after reseeding has other values.", sample=index
         )
     hosts = trees.tensors(reference.outputs)
     for output_index, (first_draw, second_draw, host) in enumerate(
-        zip(drawn[0], drawn[1], hosts, strict=True)
+        zip(include_random_calls[0], include_random_calls[1], hosts, strict=True)
     ):
         # If all values of the CPU's draw are distinct, a constant result is wrong.
         if _distinct_count(host) == host.numel() >= _FEWEST:
@@ -202,7 +204,7 @@ def _check_draws(
             text = f"all {first_draw.numel()} drawn elements are equal."
             fact(recorder, _distinct_count(first_draw) > 1, Kind.VALUE, text, sample=index)
         repeated = _repeated_elements(
-            first_draw, second_draw, functools.partial(_draws_of_the_cpu, reference, output_index)
+            first_draw, second_draw, functools.partial(_cpu_draws, reference, output_index)
         )
         text = ""
         if repeated is not None:
@@ -223,13 +225,13 @@ def _check_numbers_have_effect(target: Target, recorder: Recorder, reference: Ov
                 target.capable("inplace") and reference.has_in_place_reference
             ):
                 continue
-            if form == CallForm.OUT and CallForm.OUT not in forms_of(target, reference):
+            if form == CallForm.OUT and CallForm.OUT not in call_forms_of(target, reference):
                 continue
-            draws = [_draw(target, recorder, variant, form) for variant in (reference, changed)]
+            draws = [_seed_and_call(target, recorder, variant, form) for variant in (reference, changed)]
             if draws[0] is None or draws[1] is None:
                 continue  # the failure is already recorded
             text = f"with another {name}, the {form} draws the same numbers after the same seed."
-            differs = not _equal(draws[0], draws[1])
+            differs = not _all_bits_equal(draws[0], draws[1])
             fact(recorder, differs, Kind.VALUE, text, sample=reference.sample.index)
 
 
@@ -263,19 +265,19 @@ def _other_numbers(value: Any) -> Iterator[Any]:
 
 def _surely_differ(reference: OverloadReference, changed: OverloadReference) -> bool:
     count, differing = 1, 0
-    for first, second in zip(_draws_of_the_cpu(reference, 0), _draws_of_the_cpu(changed, 0), strict=True):
+    for first, second in zip(_cpu_draws(reference, 0), _cpu_draws(changed, 0), strict=True):
         if first.shape != second.shape:
             return first.numel() != second.numel()
         count += first.numel()
         differing += int((first != second).sum())
-    return -(count // _DRAWS) * math.log(1 - differing / count) >= _SURPRISE
+    return -(count // _DRAWS) * math.log(1 - differing / count) >= _MAX_NEGATIVE_LOG_P
 
 
-def _draw(
+def _seed_and_call(
     target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm
 ) -> list[torch.Tensor] | None:
     """Return the tensors that a call returns after the generators are seeded, or None if the call fails."""
-    copy = copy_in(target, recorder, reference.sample)
+    copy = copy_sample_to_device(target, recorder, reference.sample)
     if copy is None:
         return None
     if form == CallForm.OUT:
@@ -296,7 +298,7 @@ def _callable_of_form(overload: Overload, form: CallForm) -> Any:
     ]
 
 
-def _equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+def _all_bits_equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
     return len(first) == len(second) and all(
         a.shape == b.shape and same_bits(a, b) for a, b in zip(first, second, strict=True)
     )
@@ -315,7 +317,7 @@ def _cannot_be_constant_by_chance(values: torch.Tensor) -> bool:
     """
     counts = collections.Counter(values.reshape(-1).tolist()).values()
     share = max(counts, default=0) / max(1, values.numel())
-    return 0 < share < 1 and -values.numel() * math.log(share) >= _SURPRISE
+    return 0 < share < 1 and -values.numel() * math.log(share) >= _MAX_NEGATIVE_LOG_P
 
 
 def _repeated_elements(
@@ -336,20 +338,23 @@ def _repeated_elements(
     if _is_continuous(first):
         for shift in range(1, count):
             equal_count = _equal_elements(first, second, shift)
-            if _surprise(equal_count, count - shift, _RESOLUTION) >= _SURPRISE_OF_DISTINCT_VALUES:
+            if (
+                _negative_log_p_value(equal_count, count - shift, _RESOLUTION)
+                >= _MAX_NEGATIVE_LOG_P_OF_DISTINCT_VALUES
+            ):
                 return shift, equal_count
     counts = collections.Counter(torch.cat([first, second]).tolist()).values()
     chance = sum((number / (2 * count)) ** 2 for number in counts)
     for shift in range(count - _FEWEST + 1):
         equal_count = _equal_elements(first, second, shift)
-        if _surprise(equal_count, count - shift, chance) < _SURPRISE:
+        if _negative_log_p_value(equal_count, count - shift, chance) < _MAX_NEGATIVE_LOG_P:
             continue
         draws = [draw.reshape(-1) for draw in drawn_by_cpu()]
         cpu_equal_count = sum(
             _equal_elements(earlier, later, shift) for earlier, later in itertools.pairwise(draws)
         )
         cpu_share = (cpu_equal_count + 1) / ((len(draws) - 1) * (count - shift) + 1)
-        if _surprise(equal_count, count - shift, max(chance, cpu_share)) >= _SURPRISE:
+        if _negative_log_p_value(equal_count, count - shift, max(chance, cpu_share)) >= _MAX_NEGATIVE_LOG_P:
             return shift, equal_count
     return None
 
@@ -371,7 +376,7 @@ def _equal_elements(first: torch.Tensor, second: torch.Tensor, shift: int) -> in
     return int((first[shift:] == second[: second.numel() - shift]).sum())
 
 
-def _surprise(hits: int, count: int, chance: float) -> float:
+def _negative_log_p_value(hits: int, count: int, chance: float) -> float:
     """Return a lower bound (Chernoff) of -log(p) for the probability p of at least ``hits`` hits by chance.
 
     Each of ``count`` independent trials hits with probability ``chance``.
@@ -383,12 +388,14 @@ def _surprise(hits: int, count: int, chance: float) -> float:
     return count * (share * math.log(share / chance) + rest)
 
 
-def _draws_of_the_cpu(reference: OverloadReference, output_index: int) -> list[torch.Tensor]:
+def _cpu_draws(reference: OverloadReference, output_index: int) -> list[torch.Tensor]:
     """Return the output at an index for several draws of the CPU, each from a different seed."""
     draws = []
     for seed in range(_DRAWS):
         host = to_host(reference.sample)
         with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
-            value = outputs_with_hidden_writes(reference.overload.op, host, host.call(reference.overload.op))
+            value = outputs_with_unreturned_writes(
+                reference.overload.op, host, host.call(reference.overload.op)
+            )
         draws.append(trees.tensors(value)[output_index])
     return draws

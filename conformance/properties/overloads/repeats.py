@@ -18,8 +18,8 @@ from conformance.oracle import relations
 from conformance.oracle.filled_memory import FILLERS, leave_freed_memory
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
+    call_forms_of,
     cpu_accepts_form,
-    forms_of,
     has_separate_autograd_kernel,
     new_out_tensors,
     with_out_arguments,
@@ -31,14 +31,14 @@ from conformance.properties.overloads._modified_calls import (
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes,
+    dtypes_for_property,
     is_unchecked,
-    outputs_with_hidden_writes,
+    outputs_with_unreturned_writes,
     references,
 )
 from conformance.properties.overloads._retained_memory import RetainedMemory, check_no_memory_retained
 from conformance.properties.shared.comparison import OVERLOADS, compare_outputs
-from conformance.properties.shared.execution import copy_in, report_failed_call, run_operator
+from conformance.properties.shared.execution import copy_sample_to_device, report_failed_call, run_operator
 from conformance.samples.dispatched_kernels import base_name, returns_view
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -79,19 +79,19 @@ _PATIENCE = 60.0
         "result"
     ),
     level="core",
-    applies=functools.partial(dtypes, "overload-repeats"),
+    applies=functools.partial(dtypes_for_property, "overload-repeats"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Repeat calls in each form and in two threads, and compare every result and the retained memory."""
     calls = list(references(target, subject, recorder, _CANDIDATES))
     recorder.allow_nothing_compared("no call of the overload can be repeated")
-    _check_in_mode(target, recorder, calls, _unwrapped)
+    _check_with_wrapper(target, recorder, calls, _unchanged_operator)
     if calls and has_separate_autograd_kernel(target, calls[0]):
-        _check_in_mode(target, recorder, calls, _in_inference_mode)
+        _check_with_wrapper(target, recorder, calls, _in_inference_mode)
 
 
-def _unwrapped(op: Any) -> Any:
+def _unchanged_operator(op: Any) -> Any:
     return op
 
 
@@ -107,21 +107,21 @@ def _in_inference_mode(op: Any) -> Any:
 _Wrapper = Callable[[Any], Any]
 
 
-def _check_in_mode(
+def _check_with_wrapper(
     target: Target, recorder: Recorder, calls: list[OverloadReference], wrap: _Wrapper
 ) -> None:
     for reference in calls:
         if trees.numel(reference.sample.arguments) + trees.numel(reference.outputs) > _MAX_ELEMENTS:
             continue
-        for form in forms_of(target, reference):
+        for form in call_forms_of(target, reference):
             of_form = reference.in_place if form == CallForm.IN_PLACE else reference
             if of_form is not None:
                 _check_repeated_calls(target, recorder, of_form, form, wrap)
-        _check_call_of_same_sizes(target, recorder, reference, wrap)
+        _check_two_calls_of_same_sizes(target, recorder, reference, wrap)
         return
     if calls:  # every call is too large: a hundred results cannot be stored
         _check_large_calls(target, recorder, calls[0], wrap)
-        _check_call_of_same_sizes(target, recorder, calls[0], wrap)
+        _check_two_calls_of_same_sizes(target, recorder, calls[0], wrap)
 
 
 def _check_large_calls(
@@ -130,7 +130,7 @@ def _check_large_calls(
     """Make a few calls, each on its own copy of the arguments, and compare all results with the reference."""
     op = wrap(reference.subject.info.op)
     for call in range(_LARGE_CALLS):
-        copy = copy_in(target, recorder, reference.sample)
+        copy = copy_sample_to_device(target, recorder, reference.sample)
         outcome = None if copy is None else run_operator(target, op, copy)
         if copy is None or outcome is None:
             return
@@ -139,7 +139,7 @@ def _check_large_calls(
                 target, recorder, reference.sample, outcome, f"call {call} of the {CallForm.FUNCTION}"
             )
             return
-        value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
+        value = outputs_with_unreturned_writes(reference.overload.op, copy, outcome.value)
         compare_outputs(
             target,
             recorder,
@@ -148,7 +148,7 @@ def _check_large_calls(
             label=f"call {call} of the {CallForm.FUNCTION}",
             policy=OVERLOADS,
         )
-    copy = copy_in(target, recorder, reference.sample)
+    copy = copy_sample_to_device(target, recorder, reference.sample)
     if copy is not None:
         check_no_memory_retained(target, recorder, op, copy)
 
@@ -157,7 +157,7 @@ def _check_repeated_calls(
     target: Target, recorder: Recorder, reference: OverloadReference, form: CallForm, wrap: _Wrapper
 ) -> None:
     """Make ``_CALLS`` calls, store their results on the device, then compare them with the reference."""
-    copy = copy_in(target, recorder, reference.sample)
+    copy = copy_sample_to_device(target, recorder, reference.sample)
     if copy is None:
         return
     if form == CallForm.IN_PLACE and returns_view(reference.overload.op):
@@ -193,7 +193,7 @@ def _check_repeated_calls(
             elif form == CallForm.OUT:
                 named = {name: row[call] for name, row in zip(overload.outs, rows, strict=False)}
                 call_sample = _with_copies_of_written(reference, copy)
-                written = outputs_with_hidden_writes(
+                written = outputs_with_unreturned_writes(
                     reference.overload.op,
                     call_sample,
                     with_out_arguments(reference.overload.out, call_sample, named).call(wrap(overload.out)),
@@ -215,7 +215,7 @@ def _check_repeated_calls(
                     unspecified,
                 )
             if call % _CALLS_PER_ROUND == _CALLS_PER_ROUND - 1:
-                retained_memory.count()
+                retained_memory.record_allocated_bytes()
 
     first = run_operator(target, calls, Sample(reference.sample.index, None))
     if not first.ok:
@@ -237,7 +237,7 @@ def _with_copies_of_written(reference: OverloadReference, sample: Sample) -> Sam
 
 def _returned_and_written(reference: OverloadReference, sample: Sample, op: Any) -> list[torch.Tensor]:
     """Return the tensors that a call returns, and the tensors that it writes but does not return."""
-    return trees.tensors(outputs_with_hidden_writes(reference.overload.op, sample, sample.call(op)))
+    return trees.tensors(outputs_with_unreturned_writes(reference.overload.op, sample, sample.call(op)))
 
 
 def _store_results(
@@ -293,7 +293,7 @@ def _check_in_threads(
         else reference_of_modified_call(reference, with_mapped_tensors(reference.sample, _reversed_floats))
     )
     members = [reference, reference if changed is None else changed]
-    copies = [copy, copy_in(target, recorder, members[1].sample)]
+    copies = [copy, copy_sample_to_device(target, recorder, members[1].sample)]
     rows = [
         [
             torch.empty((_CALLS_PER_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(
@@ -356,7 +356,7 @@ def _reversed_floats(tensor: torch.Tensor) -> torch.Tensor:
     return reversed_elements(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
-def _check_call_of_same_sizes(
+def _check_two_calls_of_same_sizes(
     target: Target, recorder: Recorder, reference: OverloadReference, wrap: _Wrapper
 ) -> None:
     """Make two calls with the same sizes and different values, and compare each with its reference."""
@@ -367,11 +367,11 @@ def _check_call_of_same_sizes(
     if changed is None:
         return
     for call in (reference, changed):
-        copy = copy_in(target, recorder, call.sample)
+        copy = copy_sample_to_device(target, recorder, call.sample)
         if copy is not None:
             outcome = run_operator(target, wrap(reference.subject.info.op), copy)
             if outcome.ok:
-                value = outputs_with_hidden_writes(reference.overload.op, copy, outcome.value)
+                value = outputs_with_unreturned_writes(reference.overload.op, copy, outcome.value)
                 compare_outputs(
                     target,
                     recorder,

@@ -17,9 +17,12 @@ from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import CallForm
-from conformance.properties.overloads._call_forms import check_call, forms_of
-from conformance.properties.overloads._calls_of_unchecked_overloads import SLOW, calls_of_callers
-from conformance.properties.overloads._matmul_sizes import long_products, sums_of_whole_numbers
+from conformance.properties.overloads._call_forms import call_forms_of, check_call
+from conformance.properties.overloads._calls_of_unchecked_overloads import SLOW, larger_and_empty_calls
+from conformance.properties.overloads._matmul_sizes import (
+    references_of_long_matrix_products,
+    references_of_whole_number_sums,
+)
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     reference_of_modified_call,
@@ -30,12 +33,12 @@ from conformance.properties.overloads._modified_calls import (
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes,
+    dtypes_for_property,
     has_only_declared_dtypes,
     is_unchecked,
     overload_reference,
     references,
-    references_of_table,
+    references_of_handmade_calls,
 )
 from conformance.properties.overloads._result_strides import check_strides
 from conformance.properties.overloads._size_assignment import assignments_for, layout_of_largest_tensor
@@ -88,9 +91,9 @@ _NEEDS_UNIQUE_INDICES = frozenset({"scatter", "index_copy", "put", "index_put"})
 _SMALL_IN_DTYPE = frozenset({("multinomial", "float16")})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the overload."""
-    return dtypes("overload-shapes", target, subject)
+    return dtypes_for_property("overload-shapes", target, subject)
 
 
 @register(
@@ -104,7 +107,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     documentation="torch.html",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -116,13 +119,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     strided = False
     for changed in changes:
         large = trees.numel(changed.outputs) > _LARGEST_SIZE
-        for form in (CallForm.FUNCTION,) if large else forms_of(target, changed):
+        for form in (CallForm.FUNCTION,) if large else call_forms_of(target, changed):
             check_call(target, recorder, changed, form)
         if not strided and any(t.dim() > 1 for t in trees.tensors(changed.outputs)):
             strided = True
             check_strides(target, recorder, changed)
-    for reference in references_of_table(target, subject, recorder.id.dtype, LARGE_CALLS):
-        for form in forms_of(target, reference):
+    for reference in references_of_handmade_calls(target, subject, recorder.id.dtype, LARGE_CALLS):
+        for form in call_forms_of(target, reference):
             check_call(target, recorder, reference, form)
     if not is_unchecked(subject):
         _check_assigned_sizes(target, subject, recorder)
@@ -140,7 +143,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
         itertools.islice(itertools.chain.from_iterable(map(with_empty_tensors, calls)), 2 * _EMPTY_CALLS)
     )
     yield from sorted(empty_calls, key=lambda reference: _largest_output_size(reference) == 0)[:_EMPTY_CALLS]
-    yield from long_products(calls)
+    yield from references_of_long_matrix_products(calls)
     yield from next(
         filter(None, (list(_with_other_size_arguments(reference)) for reference in calls[:_LIMIT])), []
     )
@@ -154,7 +157,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
         filter(None, (list(_larger_references(reference, sizes)) for reference in calls[:_LIMIT])), []
     )
     yield from larger
-    yield from sums_of_whole_numbers(larger)
+    yield from references_of_whole_number_sums(larger)
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in calls[0].overload.op.tags:
         # The result contains only some elements of the arguments, so a large result needs larger arguments.
         sample = _enlarged_sample([], iter(calls[0].enlargements), _DYNAMIC_FACTOR * largest_of_every_dtype)
@@ -175,7 +178,7 @@ def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) 
     """
     if _must_stay_small(subject, recorder.id.dtype):
         return
-    names = dtypes("overload-shapes", target, subject)
+    names = dtypes_for_property("overload-shapes", target, subject)
     if recorder.id.dtype not in names:
         return
     assignments = assignments_for(subject.name, names, recorder.id.dtype)
@@ -184,7 +187,7 @@ def _check_assigned_sizes(target: Target, subject: Subject, recorder: Recorder) 
     larger = next(filter(None, (list(_larger_references(reference, sizes)) for reference in calls)), [])
     strided = target.has_arbitrary_strides and cpu_kernel_is_safe(subject, recorder.id.dtype)
     for assignment, changed in zip(assignments, larger, strict=False):
-        forms = list(forms_of(target, changed))
+        forms = list(call_forms_of(target, changed))
         form = forms[assignment.form % len(forms)]
         layouts = list(layout_of_largest_tensor(changed, assignment.layout)) if strided else []
         if not any(check_call(target, recorder, changed, form, layout).is_conclusive for layout in layouts):
@@ -201,7 +204,7 @@ def _is_dtype_of_largest_size(target: Target, subject: Subject, dtype: str) -> b
 
     The overload's name selects the dtype, so that over all overloads each dtype is selected about as often.
     """
-    names = sorted(dtypes("overload-shapes", target, subject))
+    names = sorted(dtypes_for_property("overload-shapes", target, subject))
     return bool(names) and dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
 
 
@@ -231,7 +234,7 @@ def _largest_output_size(reference: OverloadReference) -> int:
 
 def _caller_references(target: Target, subject: Subject, dtype: str) -> Iterator[OverloadReference]:
     """Yield references of the calls that operators make for larger and for empty samples."""
-    for call in calls_of_callers(subject, dtype).chosen(None):
+    for call in larger_and_empty_calls(subject, dtype).chosen(None):
         reference = overload_reference(subject, dtype, call)
         if reference is not None and has_only_declared_dtypes(target, reference):
             yield reference

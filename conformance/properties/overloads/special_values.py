@@ -13,7 +13,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Basis
 from conformance.oracle.reference import Agreement
-from conformance.properties.overloads._call_forms import check_call, forms_of
+from conformance.properties.overloads._call_forms import call_forms_of, check_call
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     reference_of_modified_call,
@@ -23,7 +23,7 @@ from conformance.properties.overloads._modified_calls import (
 )
 from conformance.properties.overloads._references import (
     OverloadReference,
-    dtypes,
+    dtypes_for_property,
     fixes_signs_of_zeros,
     is_unchecked,
     references,
@@ -78,11 +78,11 @@ _FACTORISATIONS = re.compile("linalg|cholesky|geqrf")
 _UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
 
 
-def applies(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the overload."""
     if subject.name in _UNSAFE or "polynomial" in subject.name:
         return []  # intermediate values of polynomials overflow, or an integer argument is a huge degree
-    return dtypes("overload-values", target, subject)
+    return dtypes_for_property("overload-values", target, subject)
 
 
 def moves_values(name: str) -> bool:
@@ -107,7 +107,7 @@ def moves_values(name: str) -> bool:
     basis="parity",
     ground="No page fixes results for NaN, inf, subnormals and signed zeros in general",
     level="core",
-    applies=applies,
+    applies=dtypes_to_check,
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -115,12 +115,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for reference in references(target, subject, recorder, _LIMIT):
         recorder.allow_nothing_compared("no argument of the calls can hold a special value")
         for changed in with_special_values(target, reference):
-            for form in forms_of(target, changed):
-                with recorder.with_basis(_basis(changed)):
+            for form in call_forms_of(target, changed):
+                with recorder.with_basis(_basis_of_special_values(changed)):
                     check_call(target, recorder, changed, form)
 
 
-def _basis(reference: OverloadReference) -> Basis:
+def _basis_of_special_values(reference: OverloadReference) -> Basis:
     """Return the basis of a call with special values. Moved values, and integers, are exact by definition."""
     if moves_values(reference.subject.name):
         return Basis.DOCUMENTED
@@ -144,14 +144,14 @@ def with_special_values(target: Target, reference: OverloadReference) -> Iterato
             values = _special_numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
             new = torch.view_as_complex(with_elements_replaced(parts, range(len(values)), values))
-            yield from _if_accepted(
+            yield from _yield_unless_none(
                 reference_of_modified_call(
                     reference, with_tensor(reference.sample, tensor_index, new), Agreement.BITS
                 )
             )
         elif tensor.dtype == torch.int64 and _is_computed_with(reference, tensor):
-            for wide in wide_integers(reference, tensor_index):
-                yield from _if_accepted(reference_of_modified_call(reference, wide))
+            for wide in calls_with_wide_integers(reference, tensor_index):
+                yield from _yield_unless_none(reference_of_modified_call(reference, wide))
 
 
 def _is_computed_with(reference: OverloadReference, tensor: torch.Tensor) -> bool:
@@ -176,7 +176,7 @@ def _is_computed_with(reference: OverloadReference, tensor: torch.Tensor) -> boo
     return holder is not None and _POSITIONS.match(holder.name) is None
 
 
-def wide_integers(reference: OverloadReference, tensor_index: int) -> Iterator[Sample]:
+def calls_with_wide_integers(reference: OverloadReference, tensor_index: int) -> Iterator[Sample]:
     """Yield calls with integers that float64 rounds, alone and next to the integers that they round to."""
     tensors = reference.sample.tensors()
     tensor = tensors[tensor_index]
@@ -263,7 +263,7 @@ def _uniformly_small_calls(target: Target, reference: OverloadReference) -> Iter
                 return tensor
             return torch.full_like(tensor, value if tensor is first else other_value)
 
-        yield from _if_accepted(
+        yield from _yield_unless_none(
             reference_of_modified_call(reference, with_mapped_tensors(reference.sample, filled))
         )
 
@@ -290,7 +290,7 @@ def _subnormals_and_ones(
             return with_elements_replaced(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
         return torch.full_like(tensor, small)
 
-    yield from _if_accepted(
+    yield from _yield_unless_none(
         reference_of_modified_call(
             reference, with_mapped_tensors(reference.sample, filled), Agreement.SUBNORMALS
         )
@@ -309,7 +309,7 @@ def _with_special_floats(
         count = tensor.numel()
         for positions in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
             new = with_elements_replaced(tensor, positions, values)
-            yield from _if_accepted(
+            yield from _yield_unless_none(
                 reference_of_modified_call(
                     reference, with_tensor(reference.sample, tensor_index, new), Agreement.BITS
                 )
@@ -341,7 +341,7 @@ def _special_numbers(target: Target, dtype: torch.dtype) -> list[float]:
     return numbers
 
 
-def _if_accepted(changed: OverloadReference | None) -> Iterator[OverloadReference]:
+def _yield_unless_none(changed: OverloadReference | None) -> Iterator[OverloadReference]:
     if changed is not None:
         yield changed
 

@@ -110,7 +110,7 @@ _RECURRENT = re.compile(r"(gru|lstm|rnn_tanh|rnn_relu|(gru|lstm|rnn_tanh|rnn_rel
 _NUMBER_FIRST_ON_THE_PAGE = re.compile(r"floor_divide$")
 
 
-def goes_beyond_the_page(name: str, sample: Sample) -> bool:
+def is_undocumented_call(name: str, sample: Sample) -> bool:
     """Return True if no page describes the call.
 
     No page describes a dimension of a tensor without dimensions, a Python number in place of the first

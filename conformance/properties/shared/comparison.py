@@ -46,17 +46,17 @@ def tolerance_for(
     computed_dtype: torch.dtype,
     elements: int,
     *,
-    peer: bool,
+    reference_has_same_precision: bool,
 ) -> Tolerance:
     """Return the tolerance of one output tensor.
 
-    ``peer`` doubles the tolerance. It is set if the reference has no more digits than the output: the
-    rounding error of the reference is then as large as the rounding error of the output.
+    ``reference_has_same_precision`` doubles the tolerance. It is set if the reference has no more digits than
+    the output: the rounding error of the reference is then as large as the rounding error of the output.
     """
     bound = tolerance_rule.tolerance(
         output_dtype, computed_dtype, elements=elements, precision=target.precision
     )
-    return bound.widened(2) if peer else bound
+    return bound.widened(2) if reference_has_same_precision else bound
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +289,7 @@ class _Comparison:
             dtype,
             reference.coarsest_dtype,
             reference.elements,
-            peer=not reference.has_high_precision,
+            reference_has_same_precision=not reference.has_high_precision,
         )
         return self._agrees_as_far_as_on_cpu(
             actual, exact, (expected, exact), bound, self.label_of(number), sensitivity
@@ -399,7 +399,9 @@ class _Comparison:
         bound = EXACT
         if not equation.exact:
             dtype, rule = self.call.dtype, self.reference.tolerance_rule
-            bound = tolerance_for(self.target, rule, dtype, dtype, self.reference.elements, peer=True)
+            bound = tolerance_for(
+                self.target, rule, dtype, dtype, self.reference.elements, reference_has_same_precision=True
+            )
         sensitivity = (
             torch.full(equation.expected.shape, equation.scale, dtype=torch.float64)
             if equation.scale

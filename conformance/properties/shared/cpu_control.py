@@ -24,8 +24,8 @@ from conformance.framework.recorder import Recorder, StopAtFirstFailure
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import CALLS
 from conformance.oracle.reference import Reference
-from conformance.properties.shared.dtypes import pristine_info
-from conformance.properties.shared.execution import copy_in
+from conformance.properties.shared.dtypes import unmodified_info
+from conformance.properties.shared.execution import copy_sample_to_device
 from conformance.properties.shared.kernel_origin import CompositeKernels
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
@@ -87,14 +87,14 @@ def with_cpu_control(
         recorder.merge(trial)
         return Conclusion.PASSED
     copied = recorder.scratch()
-    if copy_in(target, copied, reference.sample) is None:
+    if copy_sample_to_device(target, copied, reference.sample) is None:
         recorder.merge(copied)  # the copy to the device failed, so a control of the call is not needed
         return Conclusion.FAILED
     if not cpu_accepts():
         recorder.allow_nothing_compared("the CPU refuses the call in that form")
         return Conclusion.CPU_REJECTS
     control = recorder.scratch()
-    check(target.on_cpu(), control, pristine_info(reference.subject))
+    check(target.on_cpu(), control, unmodified_info(reference.subject))
     if control.failed:
         recorder.allow_nothing_compared("not checked: the CPU fails the same check")
         recorder.note(f"{CPU_FAILS_TOO}: {control.first_failure[:200]}")
@@ -108,7 +108,7 @@ def with_cpu_control(
         recorder.note("the CPU's result depends on what its memory held before")
         return Conclusion.NOT_REPRODUCIBLE
     composite_control = _run_with_composite_kernels(
-        target, recorder, lambda on_cpu, scratch: check(on_cpu, scratch, pristine_info(reference.subject))
+        target, recorder, lambda on_cpu, scratch: check(on_cpu, scratch, unmodified_info(reference.subject))
     )
     if composite_control is not None:
         trial.excuse_failures_shared_with(

@@ -24,7 +24,7 @@ Sampler = Callable[[torch.device, torch.dtype], torch.Tensor]
 Distribution = Callable[[torch.Tensor], torch.Tensor]
 
 
-def _normal(x: torch.Tensor) -> torch.Tensor:
+def _normal_cumulative_distribution(x: torch.Tensor) -> torch.Tensor:
     values: torch.Tensor = 0.5 * torch.special.erfc(-x / math.sqrt(2))
     return values
 
@@ -60,17 +60,26 @@ UNSEEDED_OPERATORS: dict[str, Callable[..., Any]] = {
 CONTINUOUS: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Distribution]] = {
     "uniform": (lambda op, x: op(x, -1.0, 3.0), lambda x: ((x + 1) / 4).clamp(0, 1)),
     "rand_like": (lambda op, x: op(x), lambda x: x.clamp(0, 1)),
-    "randn_like": (lambda op, x: op(x), _normal),
-    "randn": (lambda op, x: op(*x.shape, dtype=x.dtype, device=x.device), _normal),
+    "randn_like": (lambda op, x: op(x), _normal_cumulative_distribution),
+    "randn": (lambda op, x: op(*x.shape, dtype=x.dtype, device=x.device), _normal_cumulative_distribution),
     "normal": (
         lambda op, x: op(torch.full_like(x, 1.0), torch.full_like(x, 2.0)),
-        lambda x: _normal((x - 1) / 2),
+        lambda x: _normal_cumulative_distribution((x - 1) / 2),
     ),
-    "normal.in_place": (lambda op, x: op(x, 1.0, 2.0), lambda x: _normal((x - 1) / 2)),
-    "normal.number_mean": (lambda op, x: op(1.0, torch.full_like(x, 2.0)), lambda x: _normal((x - 1) / 2)),
+    "normal.in_place": (
+        lambda op, x: op(x, 1.0, 2.0),
+        lambda x: _normal_cumulative_distribution((x - 1) / 2),
+    ),
+    "normal.number_mean": (
+        lambda op, x: op(1.0, torch.full_like(x, 2.0)),
+        lambda x: _normal_cumulative_distribution((x - 1) / 2),
+    ),
     "exponential": (lambda op, x: op(x, 0.5), lambda x: 1 - torch.exp(-0.5 * x.clamp_min(0))),
     "cauchy": (lambda op, x: op(x, 0.5, 2.0), lambda x: torch.atan((x - 0.5) / 2) / math.pi + 0.5),
-    "log_normal": (lambda op, x: op(x, 0.0, 0.25), lambda x: _normal(torch.log(x.clamp_min(1e-300)) / 0.25)),
+    "log_normal": (
+        lambda op, x: op(x, 0.0, 0.25),
+        lambda x: _normal_cumulative_distribution(torch.log(x.clamp_min(1e-300)) / 0.25),
+    ),
 }
 
 #: Maps a discrete random operator to a function that draws many values with the operator, and to the expected
@@ -109,7 +118,7 @@ def unseeded_random_operator(subject: Subject) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def generators_restored() -> Iterator[None]:
+def restoring_generators() -> Iterator[None]:
     """When the context ends, restore the host's generator and seed the device's generator with 0."""
     before = torch.default_generator.get_state()
     try:

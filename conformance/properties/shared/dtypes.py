@@ -78,6 +78,6 @@ def dtype_under_test(recorder: Recorder) -> torch.dtype:
     return dtype_of(recorder.id.dtype)
 
 
-def pristine_info(subject: Subject) -> Any:
+def unmodified_info(subject: Subject) -> Any:
     """Return torch's own OpInfo of the operator, even if a test passes a broken subject."""
     return find(subject.kind, subject.name).info

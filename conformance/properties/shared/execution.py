@@ -13,7 +13,7 @@ from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import CallOutcome, attempt_on, one_line, report_error
 from conformance.framework.recorder import Recorder
 from conformance.oracle.reference import Reference, cached_reference
-from conformance.properties.shared.basis import goes_beyond_the_page
+from conformance.properties.shared.basis import is_undocumented_call
 from conformance.properties.shared.dtypes import dtype_under_test
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
@@ -42,7 +42,7 @@ def run_operator(
     return attempt_on(target, call)
 
 
-def declares_call(
+def target_declares_call(
     target: Target,
     recorder: Recorder,
     sample: Sample,
@@ -114,20 +114,22 @@ def pair_with_references(
                 f"sample {sample.index} has no reference: the CPU raised {one_line(reference.error)}"
             )
             continue
-        if not declares_call(target, recorder, sample):
+        if not target_declares_call(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         yield sample, reference
 
 
-def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool = True) -> Sample | None:
+def copy_sample_to_device(
+    target: Target, recorder: Recorder, sample: Sample, *, check: bool = True
+) -> Sample | None:
     """Return a separate copy of the sample on the device. If copying fails, record the error and return None.
 
     ``check`` is the argument of :func:`conformance.samples.copies.to_device`.
     """
     # A modified call has the index of its original sample. The basis of failures with this index therefore
     # depends on the sample that was copied last.
-    if goes_beyond_the_page(recorder.id.case.subject, sample):
+    if is_undocumented_call(recorder.id.case.subject, sample):
         recorder.parity_sample_indices.add(sample.index)
     else:
         recorder.parity_sample_indices.discard(sample.index)

@@ -55,7 +55,7 @@ def placement_by_dispatch_table(name: str, key: str) -> Placement:
         return Placement.UNKNOWN
 
 
-def tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
+def args_with_wrapped_numbers(func: Any, args: Sequence[Any]) -> list[Any]:
     """Return the arguments, with tensors in place of numbers if the schema requires tensors.
 
     A dispatch mode receives a number in place of a tensor that wraps a Python number.
@@ -68,7 +68,7 @@ def tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-def name_of(func: Any) -> str:
+def dispatch_name_of(func: Any) -> str:
     """Return the name of an overload in the dispatch table, such as ``aten::add.Tensor``."""
     suffix = f".{func._overloadname}" if func._overloadname != "default" else ""
     return f"{func._schema.name}{suffix}"
@@ -87,7 +87,7 @@ class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._open: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, keywords = name_of(func), kwargs or {}
+        name, keywords = dispatch_name_of(func), kwargs or {}
         composite = composite_key(name, self._key)
         # The functional form of a structured operator only calls its out= form and computes nothing itself.
         is_wrapper = composite is torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional
@@ -99,6 +99,6 @@ class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._open.append(name)
         try:
             with self:
-                return func._op_dk(composite, *tensors_for(func, args), **keywords)
+                return func._op_dk(composite, *args_with_wrapped_numbers(func, args), **keywords)
         finally:
             self._open.pop()

@@ -68,7 +68,7 @@ def with_gaps(tensor: torch.Tensor) -> EmbeddedTensor | None:
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
     base = _canary_memory((*tensor.shape, 2), tensor, _ABOVE)
-    return _embedded(base[..., 0], base, tensor)
+    return _copy_into_memory(base[..., 0], base, tensor)
 
 
 def at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
@@ -76,7 +76,7 @@ def at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     if tensor.numel() == 0:
         return None
     base = _canary_memory((3, *tensor.shape), tensor, _BELOW)
-    return _embedded(base[1], base, tensor)
+    return _copy_into_memory(base[1], base, tensor)
 
 
 def with_gaps_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
@@ -84,7 +84,7 @@ def with_gaps_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
     base = _canary_memory((*tensor.shape, 2), tensor, _BELOW)
-    return _embedded(base[..., 1], base, tensor)
+    return _copy_into_memory(base[..., 1], base, tensor)
 
 
 def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
@@ -93,7 +93,7 @@ def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
         return None
     order = tuple(reversed(range(tensor.dim())))
     base = _canary_memory((2, *(tensor.shape[i] for i in order)), tensor, _ABOVE)
-    return _embedded(base[1].permute(order), base, tensor)
+    return _copy_into_memory(base[1].permute(order), base, tensor)
 
 
 def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
@@ -106,7 +106,7 @@ def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     if tensor.dim() not in (4, 5) or tensor.numel() == 0 or tensor.shape[1] == 1 or spatial.numel() == 1:
         return None
     base = _canary_memory((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor, _BELOW)
-    return _embedded(base[1].movedim(-1, 1), base, tensor)
+    return _copy_into_memory(base[1].movedim(-1, 1), base, tensor)
 
 
 def with_equal_slices(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -135,7 +135,7 @@ def expanded(tensor: torch.Tensor) -> EmbeddedTensor | None:
     return EmbeddedTensor(first.expand(tensor.shape), base)
 
 
-def _embedded(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> EmbeddedTensor:
+def _copy_into_memory(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> EmbeddedTensor:
     with torch.no_grad():
         view.copy_(tensor)
     return EmbeddedTensor(view, base)

@@ -13,28 +13,28 @@ from conformance.properties.api.accelerator import _accelerator_or_model
 from tests.injected_faults.api.faults import NAMED
 
 
-class _Nowhere(_accelerator_or_model.ModelRuntime):
+class _Nowhere(_accelerator_or_model.SimulatedRuntime):
     """A device whose current index exceeds the device count."""
 
     def current_index(self) -> int:
         return 3
 
 
-class _Lax(_accelerator_or_model.ModelRuntime):
+class _Lax(_accelerator_or_model.SimulatedRuntime):
     """A device that accepts any device index."""
 
     def set_current_index(self, index: Any) -> None:
         self.device_index = index if isinstance(index, int) else 0
 
 
-class _Stuck(_accelerator_or_model.ModelRuntime):
+class _Stuck(_accelerator_or_model.SimulatedRuntime):
     """A device on which ``set_stream`` does not change the current stream."""
 
     def current_stream(self) -> Any:
         return self.stream()
 
 
-class _HalfSeed(_accelerator_or_model.ModelRuntime):
+class _HalfSeed(_accelerator_or_model.SimulatedRuntime):
     """A device module that drops the upper half of a seed."""
 
     def device_module(self) -> Any:
@@ -43,7 +43,7 @@ class _HalfSeed(_accelerator_or_model.ModelRuntime):
         return module
 
 
-class _FromTheSeed(_accelerator_or_model.ModelRuntime):
+class _FromTheSeed(_accelerator_or_model.SimulatedRuntime):
     """A device module whose ``set_rng_state`` restarts the generator from the seed, so that the position in
     the state is lost.
     """
@@ -59,7 +59,7 @@ class _FromTheSeed(_accelerator_or_model.ModelRuntime):
         return module
 
 
-class _Unset(_accelerator_or_model.ModelRuntime):
+class _Unset(_accelerator_or_model.SimulatedRuntime):
     """A device module whose ``set_stream`` does nothing."""
 
     def device_module(self) -> Any:
@@ -68,11 +68,11 @@ class _Unset(_accelerator_or_model.ModelRuntime):
         return module
 
 
-class _OneMore(_accelerator_or_model.ModelRuntime):
+class _OneMore(_accelerator_or_model.SimulatedRuntime):
     """A device module that reports one reserved byte too many."""
 
     def memory_functions(self) -> Any:
-        return _accelerator_or_model.ModelModule(self)
+        return _accelerator_or_model.SimulatedDeviceModule(self)
 
     def device_module(self) -> Any:
         module = super().device_module()
@@ -80,7 +80,7 @@ class _OneMore(_accelerator_or_model.ModelRuntime):
         return module
 
 
-class _AnyDevice(_accelerator_or_model.ModelRuntime):
+class _AnyDevice(_accelerator_or_model.SimulatedRuntime):
     """A device module whose ``set_device`` accepts any device index."""
 
     def device_module(self) -> Any:
@@ -89,7 +89,7 @@ class _AnyDevice(_accelerator_or_model.ModelRuntime):
         return module
 
 
-class _FirstStateOnly(_accelerator_or_model.ModelRuntime):
+class _FirstStateOnly(_accelerator_or_model.SimulatedRuntime):
     """Random functions whose ``get_rng_state`` returns the same state at every call."""
 
     def random_functions(self) -> Any:

@@ -72,16 +72,20 @@ NAMED["aot-writes-into-inputs"] = lost_writes
 @contextlib.contextmanager
 def wrong_modules(lab: Lab) -> Iterator[None]:
     """Make traced and lowered modules return wrong results on the device side."""
-    traced, lowered, graph_of = modules.traced, modules.lowered, modules.graph_with_dynamic_shapes
+    traced, lowered_graph, graph_of = modules.traced, modules.lowered_graph, modules.graph_with_dynamic_shapes
     modules.traced = lambda module: with_wrong_results(traced(module))
-    modules.lowered = lambda module, inputs: with_wrong_results(lowered(module, inputs))
+    modules.lowered_graph = lambda module, inputs: with_wrong_results(lowered_graph(module, inputs))
     modules.graph_with_dynamic_shapes = lambda function, *inputs: with_wrong_results(
         graph_of(function, *inputs)
     )
     try:
         yield
     finally:
-        modules.traced, modules.lowered, modules.graph_with_dynamic_shapes = traced, lowered, graph_of
+        modules.traced, modules.lowered_graph, modules.graph_with_dynamic_shapes = (
+            traced,
+            lowered_graph,
+            graph_of,
+        )
 
 
 for name in (

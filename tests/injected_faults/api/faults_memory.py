@@ -13,21 +13,21 @@ from conformance.properties.api.memory import _host_memory_model
 from tests.injected_faults.api.faults import NAMED
 
 
-class _Leaks(_host_memory_model.ModelMemory):
+class _Leaks(_host_memory_model.SimulatedMemory):
     """A memory manager that frees nothing."""
 
     def _free(self, size: int) -> None:
         return None
 
 
-class _LosesCount(_host_memory_model.ModelMemory):
+class _LosesCount(_host_memory_model.SimulatedMemory):
     """A memory manager whose statistics report zero freed bytes."""
 
     def stats(self) -> dict[str, Any]:
         return super().stats() | {"allocated_bytes.all.freed": 0}
 
 
-class _NeverOut(_host_memory_model.ModelMemory):
+class _NeverOut(_host_memory_model.SimulatedMemory):
     """A memory manager that raises ValueError instead of an out-of-memory error."""
 
     def allocate(self, size: int) -> torch.Tensor:
@@ -36,7 +36,7 @@ class _NeverOut(_host_memory_model.ModelMemory):
         return super().allocate(size)
 
 
-class _NeverReuses(_host_memory_model.ModelMemory):
+class _NeverReuses(_host_memory_model.SimulatedMemory):
     """A memory manager that allocates new system memory for each request."""
 
     def allocate(self, size: int) -> torch.Tensor:
@@ -48,11 +48,11 @@ class _NeverReuses(_host_memory_model.ModelMemory):
 def _with_memory(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _host_memory_model.replace_memory(memory)
+        _host_memory_model.replace_memory_interface(memory)
         try:
             yield
         finally:
-            _host_memory_model.replace_memory(None)
+            _host_memory_model.replace_memory_interface(None)
 
     return around
 

@@ -26,5 +26,5 @@ NAMED["host-memory-is-shared"] = _patched("_reply_of_forked_child", lambda work:
 NAMED["forks-beside-a-device"] = _patched("_reply_of_forked_child", lambda work: b"")
 #: A queue copies tensors instead of sharing their memory.
 NAMED["tensors-through-queues"] = _patched(
-    "_through_pickle", lambda value: __import__("copy").deepcopy(value)
+    "_pickle_round_trip", lambda value: __import__("copy").deepcopy(value)
 )

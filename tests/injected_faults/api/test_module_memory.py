@@ -27,21 +27,25 @@ def _module(**functions: Any) -> SimpleNamespace:
 
 def test_sums_that_are_not_reset_are_detected() -> None:
     counts = _Counts()
-    assert not behaviours._resets_sums_if_supported(
+    assert not behaviours._resets_allocation_total_if_supported(
         _module(reset_accumulated_memory_stats=lambda: None), counts
     )
-    assert behaviours._resets_sums_if_supported(_module(), counts)  # a module without the function passes
+    assert behaviours._resets_allocation_total_if_supported(
+        _module(), counts
+    )  # a module without the function passes
 
     def reset() -> None:
         counts.sum = 0
 
-    assert behaviours._resets_sums_if_supported(_module(reset_accumulated_memory_stats=reset), counts)
+    assert behaviours._resets_allocation_total_if_supported(
+        _module(reset_accumulated_memory_stats=reset), counts
+    )
 
 
 def test_freed_memory_of_an_earlier_call_is_detected() -> None:
     counts = _Counts()
-    assert not behaviours._agrees_about_free_memory(_module(mem_get_info=lambda: (150, 200)), counts)
-    assert behaviours._agrees_about_free_memory(_module(mem_get_info=counts.get_memory_info), counts)
+    assert not behaviours._reports_same_free_memory(_module(mem_get_info=lambda: (150, 200)), counts)
+    assert behaviours._reports_same_free_memory(_module(mem_get_info=counts.get_memory_info), counts)
 
 
 def test_free_memory_may_change_between_two_reads() -> None:
@@ -51,4 +55,4 @@ def test_free_memory_may_change_between_two_reads() -> None:
         counts.free -= 10
         return counts.free, 200
 
-    assert behaviours._agrees_about_free_memory(_module(mem_get_info=other_process_allocates), counts)
+    assert behaviours._reports_same_free_memory(_module(mem_get_info=other_process_allocates), counts)

@@ -23,10 +23,10 @@ from conformance.framework import undeclared_dtypes
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors, tree_map
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.operators._gradients import run_derivatives
+from conformance.properties.operators._gradients import compute_first_and_second_gradients
 from conformance.properties.optimizers import grad_scaler
 from conformance.properties.registry import find_property, properties
-from conformance.properties.shared.execution import declares_call
+from conformance.properties.shared.execution import target_declares_call
 from conformance.samples.operators import samples_of
 from conformance.subjects.torch_databases import find as subject_of
 from conformance.target.file import DTYPES
@@ -349,8 +349,8 @@ def test_a_dtype_that_is_declared_for_one_operator() -> None:
 def test_a_gradient_may_need_double_precision(operator: str, same: bool) -> None:
     sample = samples_of(subject_of("operator", operator), torch.float32, requires_grad=True)[0]
     recorder = Recorder(ResultId(CaseId("backward-cpu", operator), "float32"), seed=0)
-    assert declares_call(WITHOUT_FLOAT64, recorder, sample)
-    assert declares_call(WITHOUT_FLOAT64, recorder, sample, run_derivatives) is same
+    assert target_declares_call(WITHOUT_FLOAT64, recorder, sample)
+    assert target_declares_call(WITHOUT_FLOAT64, recorder, sample, compute_first_and_second_gradients) is same
 
 
 def test_empty_placeholder_tensors_do_not_count_as_undeclared() -> None:

@@ -8,7 +8,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle.graph_replay_inputs import replay_data_with_reference, replay_samples
 from conformance.oracle.reference import Call, Reference, reference_for
-from conformance.properties.operators._captured_calls import Replays
+from conformance.properties.operators._captured_calls import GraphReplays
 from conformance.properties.shared.comparison import compare_outputs
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find
@@ -50,7 +50,7 @@ def test_replay_data_with_an_inexact_reference_is_skipped() -> None:
     recorder = Recorder(ResultId(CaseId("graph_value", NORM.name), "float16"), seed=0)
     passed_over = 0
     for sample in samples_of(NORM, torch.float16).varied(8):
-        replays = Replays(target, NORM, recorder).replay_data(sample)
+        replays = GraphReplays(target, NORM, recorder).sample_with_replay_data(sample)
         for renewal in replay_samples(NORM, torch.float16, sample):
             reference = reference_for(Call(NORM, torch.float16, renewal))
             accurate = compare_outputs(

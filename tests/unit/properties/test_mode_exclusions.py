@@ -34,18 +34,18 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_graph")))
+@pytest.mark.parametrize("name", sorted(mode_exclusions.exclusion_reasons("compile", "no_graph")))
 def test_excluded_operators_do_not_compile(name: str) -> None:
     assert not _compiles(_compiled_calls.unseeded_operator(find("operator", name)), name)
 
 
-@pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_inplace_graph")))
+@pytest.mark.parametrize("name", sorted(mode_exclusions.exclusion_reasons("compile", "no_inplace_graph")))
 def test_excluded_inplace_operators_do_not_compile(name: str) -> None:
     assert _compiles(_compiled_calls.unseeded_operator(find("operator", name)), name)
     assert not _compiles(find("operator", name).info.inplace_variant, name)
 
 
-@pytest.mark.parametrize("key", sorted(mode_exclusions.reasons("compile", "no_backward_graph")))
+@pytest.mark.parametrize("key", sorted(mode_exclusions.exclusion_reasons("compile", "no_backward_graph")))
 def test_excluded_gradients_do_not_compile(key: str) -> None:
     name, _, dtype = key.partition("@")
     subject = find("operator", name)
@@ -69,8 +69,8 @@ def test_operators_excluded_from_graphs_need_the_host() -> None:
         reads_host = [bool(kernel_calls.host) for kernel_calls in kernels if kernel_calls is not None]
         if any(reads_host):
             (always if all(reads_host) else sometimes).add(subject.name)
-    assert always == set(mode_exclusions.reasons("graph", "host"))
-    assert sometimes == set(mode_exclusions.reasons("graph", "host_sometimes"))
+    assert always == set(mode_exclusions.exclusion_reasons("graph", "host"))
+    assert sometimes == set(mode_exclusions.exclusion_reasons("graph", "host_sometimes"))
 
 
 def test_every_entry_has_a_reason_and_tables_are_known_by_name() -> None:
@@ -83,8 +83,8 @@ def test_every_entry_has_a_reason_and_tables_are_known_by_name() -> None:
         ("graph", "host_sometimes"),
     ):
         operator_names = {subject.name for subject in subjects("operator")}
-        for key, reason in mode_exclusions.reasons(mode, table).items():
+        for key, reason in mode_exclusions.exclusion_reasons(mode, table).items():
             assert key.partition("@")[0] in operator_names
             assert reason.strip()
     with pytest.raises(LookupError, match="mode 'compile' has no table 'x'"):
-        mode_exclusions.reasons("compile", "x")
+        mode_exclusions.exclusion_reasons("compile", "x")

@@ -66,23 +66,23 @@ class Runtime:
         return torch.accelerator.random  # type: ignore[attr-defined]
 
 
-class _ModelStream:
+class _SimulatedStream:
     """A simulated stream whose work is always finished. Used as a context manager, it becomes the current
     stream.
     """
 
-    def __init__(self, runtime: ModelRuntime) -> None:
+    def __init__(self, runtime: SimulatedRuntime) -> None:
         self.runtime = runtime
         self.device = runtime.lab.device
-        self.before: list[Any] = []
+        self.previous_streams: list[Any] = []
 
-    def __enter__(self) -> _ModelStream:
-        self.before.append(self.runtime.now)
-        self.runtime.now = self
+    def __enter__(self) -> _SimulatedStream:
+        self.previous_streams.append(self.runtime.active_stream)
+        self.runtime.active_stream = self
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self.runtime.now = self.before.pop()
+        self.runtime.active_stream = self.previous_streams.pop()
 
     def query(self) -> bool:
         return True
@@ -97,12 +97,12 @@ class _ModelStream:
         return None
 
     def record_event(self, event: Any = None) -> Any:
-        event = event or _ModelEvent()
+        event = event or _SimulatedEvent()
         event.record(self)
         return event
 
 
-class _ModelEvent:
+class _SimulatedEvent:
     """A simulated event that is always complete."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class _ModelEvent:
         return None
 
 
-class ModelModule:
+class SimulatedDeviceModule:
     """A simulated device module. Its generator is the host's generator, and its memory sizes never change."""
 
     manual_seed = staticmethod(torch.random.manual_seed)
@@ -133,7 +133,7 @@ class ModelModule:
     #: The size in bytes that every memory function reports. No tensor of these behaviours is larger.
     size = 1 << 30
 
-    def __init__(self, runtime: ModelRuntime) -> None:
+    def __init__(self, runtime: SimulatedRuntime) -> None:
         self.runtime = runtime
         self.stats_queries = 0
 
@@ -141,10 +141,10 @@ class ModelModule:
         self.runtime.set_current_index(index)
 
     def current_stream(self) -> Any:
-        return self.runtime.now
+        return self.runtime.active_stream
 
     def set_stream(self, stream: Any) -> None:
-        self.runtime.now = stream
+        self.runtime.active_stream = stream
 
     def stream(self, stream: Any) -> Any:
         return stream
@@ -169,23 +169,23 @@ class ModelModule:
     reset_peak_memory_stats = empty_cache
 
 
-class ModelRuntime(Runtime):
+class SimulatedRuntime(Runtime):
     """A simulated runtime with one device, which has index 0."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
         self.device_index = 0
-        self.now: Any = _ModelStream(self)
-        self.model_module = ModelModule(self)
+        self.active_stream: Any = _SimulatedStream(self)
+        self.simulated_module = SimulatedDeviceModule(self)
 
     def device_module(self) -> Any:
-        return self.model_module
+        return self.simulated_module
 
     def memory_functions(self) -> Any:
-        return self.model_module
+        return self.simulated_module
 
     def random_functions(self) -> Any:
-        return self.model_module
+        return self.simulated_module
 
     def current_accelerator(self) -> Any:
         return self.lab.device
@@ -217,13 +217,13 @@ class ModelRuntime(Runtime):
             self.device_index = previous_index
 
     def stream(self) -> Any:
-        return _ModelStream(self)
+        return _SimulatedStream(self)
 
     def current_stream(self) -> Any:
-        return self.now
+        return self.active_stream
 
     def event(self, **options: Any) -> Any:
-        return _ModelEvent()
+        return _SimulatedEvent()
 
     def synchronize(self, *device: Any) -> None:
         return None
@@ -231,18 +231,18 @@ class ModelRuntime(Runtime):
 
 def default_runtime(lab: Lab) -> Runtime:
     """Return the runtime of the Lab's device, or a simulated runtime if this device is the CPU."""
-    return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
+    return SimulatedRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 
 _runtime_factory: Callable[[Lab], Runtime] = default_runtime
 
 
-def runtime_for(lab: Lab) -> Runtime:
+def runtime_of_lab(lab: Lab) -> Runtime:
     """Return the runtime that the behaviour uses in this Lab."""
     return _runtime_factory(lab)
 
 
 def replace_runtime_factory(factory: Callable[[Lab], Runtime] | None) -> None:
-    """Replace the factory of :func:`runtime_for` (for tests). None restores the default."""
+    """Replace the factory of :func:`runtime_of_lab` (for tests). None restores the default."""
     global _runtime_factory
     _runtime_factory = factory or default_runtime

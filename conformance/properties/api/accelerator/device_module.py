@@ -40,7 +40,7 @@ def seeds_by_the_module(lab: Lab) -> None:
     module's ``initial_seed`` returns the last seed that was set. Each call of ``seed()`` sets a different
     seed.
     """
-    module = _accelerator_or_model.runtime_for(lab).device_module()
+    module = _accelerator_or_model.runtime_of_lab(lab).device_module()
     before = module.get_rng_state()
     for name in ("manual_seed", "manual_seed_all"):
         seed = getattr(module, name, module.manual_seed)
@@ -82,7 +82,7 @@ def states_by_the_module(lab: Lab) -> None:
     state are repeated. This also holds for the states of all devices' generators. A value that is not a
     generator state is refused.
     """
-    module = _accelerator_or_model.runtime_for(lab).device_module()
+    module = _accelerator_or_model.runtime_of_lab(lab).device_module()
     before = module.get_rng_state()
     module.manual_seed(5)
     _draw_random_numbers(lab)
@@ -124,7 +124,7 @@ def streams_of_the_module(lab: Lab) -> None:
     """The device module's stream context and ``set_stream`` change the current stream, and the module's
     ``current_stream`` then returns the new stream. The context restores the previous stream.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     module = runtime.device_module()
     # A device module without one of these functions passes, because no page requires them.
     current_stream = getattr(module, "current_stream", runtime.current_stream)
@@ -157,7 +157,7 @@ def devices_of_the_module(lab: Lab) -> None:
     was used, the module reports that it is initialized. The module reports support for bfloat16 if the target
     declares bfloat16, and a graph capture only during a capture.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     module = runtime.device_module()
     lab.same("a sum on the device", lab.integers(3) + 1)
     lab.holds("the module reports that it is initialised", getattr(module, "is_initialized", lambda: True)())
@@ -181,32 +181,36 @@ def devices_of_the_module(lab: Lab) -> None:
     lab.holds("the current device is unchanged", runtime.current_index() == before)
 
 
-def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
+def _reports_same_free_memory(module: Any, memory_functions: Any) -> bool:
     """Return whether the module's free memory lies between two readings of ``torch.accelerator``.
 
     One success in several attempts is enough, because other processes can allocate and free memory at any
     time.
     """
-    memory_info = getattr(module, "mem_get_info", counts.get_memory_info)
+    memory_info = getattr(module, "mem_get_info", memory_functions.get_memory_info)
     for _ in range(_TRIES):
-        before, free, after = counts.get_memory_info()[0], memory_info()[0], counts.get_memory_info()[0]
+        before, free, after = (
+            memory_functions.get_memory_info()[0],
+            memory_info()[0],
+            memory_functions.get_memory_info()[0],
+        )
         if min(before, after) <= free <= max(before, after):
             return True
     return False
 
 
-def _resets_sums_if_supported(module: Any, counts: Any) -> bool:
+def _resets_allocation_total_if_supported(module: Any, memory_functions: Any) -> bool:
     """Return whether the module resets the sum of all bytes allocated so far.
 
     Return True also if the module has no function that resets this sum, or if ``torch.accelerator`` does not
     report the sum.
     """
     reset = getattr(module, "reset_accumulated_memory_stats", None)
-    before = dict(counts.memory_stats()).get(_TOTAL_ALLOCATED)
+    before = dict(memory_functions.memory_stats()).get(_TOTAL_ALLOCATED)
     if reset is None or before is None:
         return True
     reset()
-    return bool(dict(counts.memory_stats())[_TOTAL_ALLOCATED] < before)
+    return bool(dict(memory_functions.memory_stats())[_TOTAL_ALLOCATED] < before)
 
 
 @behaviour(
@@ -222,7 +226,7 @@ def memory_by_the_module(lab: Lab) -> None:
     after the module resets the peak statistics and the accumulated statistics, and before and after it
     empties the cache.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     counts, module = runtime.memory_functions(), runtime.device_module()
     names = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 
@@ -231,7 +235,7 @@ def memory_by_the_module(lab: Lab) -> None:
         for name in names:
             of_module, generic = getattr(module, name, None), getattr(counts, name)
             lab.holds(f"{name} {when}", of_module is None or of_module() == generic())
-        lab.holds(f"free memory {when}", _agrees_about_free_memory(module, counts))
+        lab.holds(f"free memory {when}", _reports_same_free_memory(module, counts))
 
     expect_agreement("at first")
     tensor = lab.integers(1 << 16)
@@ -254,7 +258,9 @@ def memory_by_the_module(lab: Lab) -> None:
             "the reset peak equals the allocated memory",
             counts.max_memory_allocated() == counts.memory_allocated(),
         )
-        lab.holds("the reset sum is smaller than before", _resets_sums_if_supported(module, counts))
+        lab.holds(
+            "the reset sum is smaller than before", _resets_allocation_total_if_supported(module, counts)
+        )
     getattr(module, "empty_cache", counts.empty_cache)()
     expect_agreement("with an empty cache")
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()

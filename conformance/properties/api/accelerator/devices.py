@@ -16,7 +16,7 @@ def the_accelerator(lab: Lab) -> None:
     """The process has one accelerator of the device's type, and the current index is below the number of
     devices.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     lab.holds("an accelerator is available", runtime.is_available())
     lab.holds("the accelerator has the device's type", runtime.current_accelerator().type == lab.device.type)
     lab.holds("there is a device", runtime.device_count() >= 1)
@@ -64,7 +64,7 @@ def guards_of_the_device(lab: Lab) -> None:
     This also holds for nested contexts, for index None and after an exception. An index that does not exist
     is refused.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     # Only the current device is used, because ``device_count`` may include devices that this process cannot
     # use.
     before = last = runtime.current_index()
@@ -122,7 +122,7 @@ def streams_as_contexts(lab: Lab) -> None:
     """A stream is the current stream within its context, also if contexts are nested or entered twice. The
     work of a stream is visible to other streams that wait for this stream.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     first, second = runtime.stream(), runtime.stream()
     outer = runtime.current_stream()
     lab.holds("new streams are on the device", first.device.type == lab.device.type)
@@ -174,7 +174,7 @@ def random_states_of_the_accelerator(lab: Lab) -> None:
     The state is a tensor of bytes on the host, changes with each draw, and is restored by setting the seed
     again.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     functions = runtime.random_functions()
     torch.manual_seed(11)
     lab.same("initial seed", functions.initial_seed())
@@ -203,7 +203,7 @@ def pinned_copies(lab: Lab) -> None:
     """A non-blocking copy to the host is in pinned memory. After synchronization, the copy has the correct
     values.
     """
-    runtime = _accelerator_or_model.runtime_for(lab)
+    runtime = _accelerator_or_model.runtime_of_lab(lab)
     x = lab.integers(1000)
     host = x.to("cpu", non_blocking=True)
     runtime.synchronize()

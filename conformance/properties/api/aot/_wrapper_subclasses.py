@@ -1,5 +1,5 @@
-"""Define two wrapper subclasses of ``torch.Tensor`` that AOTAutograd can unwrap: ``Pair`` holds two tensors,
-and ``Noted`` holds a tensor and a number.
+"""Define two wrapper subclasses of ``torch.Tensor`` that AOTAutograd can unwrap: ``PairOfTensors`` holds two
+tensors, and ``TensorWithNote`` holds a tensor and a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _make_wrapper_like(cls: Any, inner: torch.Tensor) -> Any:
     )
 
 
-class Pair(torch.Tensor):
+class PairOfTensors(torch.Tensor):
     """A subclass with two inner tensors. Every operator is applied to both inner tensors."""
 
     left: torch.Tensor
@@ -37,33 +37,34 @@ class Pair(torch.Tensor):
         return pair
 
     def __repr__(self, **options: Any) -> str:  # type: ignore[override]
-        return f"Pair({self.left!r}, {self.right!r})"
+        return f"PairOfTensors({self.left!r}, {self.right!r})"
 
     def __tensor_flatten__(self) -> Any:
         return ["left", "right"], None
 
     @staticmethod
-    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Pair:
-        return Pair(inner["left"], inner["right"])  # type: ignore[no-any-return]
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> PairOfTensors:
+        return PairOfTensors(inner["left"], inner["right"])  # type: ignore[no-any-return]
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        if any(kind is Noted for kind in types):
+        if any(kind is TensorWithNote for kind in types):
             return NotImplemented
         kwargs = kwargs or {}
         halves = []
         for side in ("left", "right"):
             inner_arguments = tree_map(
-                lambda t, side=side: getattr(t, side) if isinstance(t, Pair) else t, (args, kwargs)
+                lambda t, side=side: getattr(t, side) if isinstance(t, PairOfTensors) else t, (args, kwargs)
             )
             halves.append(function(*inner_arguments[0], **inner_arguments[1]))
         result = tree_map(
-            lambda left, right: Pair(left, right) if isinstance(left, torch.Tensor) else left, *halves
+            lambda left, right: PairOfTensors(left, right) if isinstance(left, torch.Tensor) else left,
+            *halves,
         )
         return return_and_correct_aliasing(function, args, kwargs, result)
 
 
-class Noted(torch.Tensor):
+class TensorWithNote(torch.Tensor):
     """A subclass with one inner tensor and a number, the note. Every result has the note of one of the call's
     arguments.
     """
@@ -79,35 +80,39 @@ class Noted(torch.Tensor):
         return noted
 
     def __repr__(self, **options: Any) -> str:  # type: ignore[override]
-        return f"Noted({self.inner!r}, {self.note})"
+        return f"TensorWithNote({self.inner!r}, {self.note})"
 
     def __tensor_flatten__(self) -> Any:
         return ["inner"], self.note
 
     @staticmethod
-    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Noted:
-        return Noted(inner["inner"], context)  # type: ignore[no-any-return]
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> TensorWithNote:
+        return TensorWithNote(inner["inner"], context)  # type: ignore[no-any-return]
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         kwargs = kwargs or {}
         note = next(
-            leaf.note for leaf in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Noted)
+            leaf.note
+            for leaf in torch.utils._pytree.tree_leaves((args, kwargs))
+            if isinstance(leaf, TensorWithNote)
         )
-        inner_arguments = tree_map(lambda t: t.inner if isinstance(t, Noted) else t, (args, kwargs))
+        inner_arguments = tree_map(lambda t: t.inner if isinstance(t, TensorWithNote) else t, (args, kwargs))
         inner_result = function(*inner_arguments[0], **inner_arguments[1])
-        result = tree_map(lambda t: Noted(t, note) if isinstance(t, torch.Tensor) else t, inner_result)
+        result = tree_map(
+            lambda t: TensorWithNote(t, note) if isinstance(t, torch.Tensor) else t, inner_result
+        )
         return return_and_correct_aliasing(function, args, kwargs, result)
 
 
 def subclasses_as_lists(value: Any) -> Any:
-    """Return a tree in which each ``Pair`` and ``Noted`` is replaced by a list. The list contains the class
-    name, the note of a ``Noted``, and the inner tensors.
+    """Return a tree in which each ``PairOfTensors`` and ``TensorWithNote`` is replaced by a list. The list
+    contains the class name, the note of a ``TensorWithNote``, and the inner tensors.
     """
-    if isinstance(value, Pair):
-        return ["Pair", subclasses_as_lists(value.left), subclasses_as_lists(value.right)]
-    if isinstance(value, Noted):
-        return ["Noted", value.note, subclasses_as_lists(value.inner)]
+    if isinstance(value, PairOfTensors):
+        return ["PairOfTensors", subclasses_as_lists(value.left), subclasses_as_lists(value.right)]
+    if isinstance(value, TensorWithNote):
+        return ["TensorWithNote", value.note, subclasses_as_lists(value.inner)]
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, (list, tuple)):

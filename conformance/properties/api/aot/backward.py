@@ -16,7 +16,7 @@ from conformance.properties.api.aot import functions
 from conformance.properties.api.aot.functions import trees_are_equal
 
 
-class WritesSaved(torch.autograd.Function):
+class WritesSavedTensorInBackward(torch.autograd.Function):
     """An ``autograd.Function`` whose backward doubles the saved tensor in place."""
 
     @staticmethod
@@ -33,7 +33,7 @@ class WritesSaved(torch.autograd.Function):
         return grad.clone(), None
 
 
-class WritesGradient(torch.autograd.Function):
+class WritesIncomingGradient(torch.autograd.Function):
     """An ``autograd.Function`` whose backward doubles the incoming gradient in place."""
 
     @staticmethod
@@ -48,7 +48,7 @@ class WritesGradient(torch.autograd.Function):
         return grad.clone()
 
 
-class WritesTwice(torch.autograd.Function):
+class IncrementsCounterInBothPasses(torch.autograd.Function):
     """An ``autograd.Function`` that adds 1 to a tensor in its forward and again in its backward."""
 
     @staticmethod
@@ -98,11 +98,11 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     programs: dict[str, Callable[..., Any]] = {
-        "into a saved input": lambda a, b: a * WritesSaved.apply(b + 0, b),
-        "into a saved input without other uses": lambda a, b: WritesSaved.apply(a, b),
-        "after a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
-        "into the gradient": lambda a, b: WritesGradient.apply(a * b),
-        "in both": lambda a, b: WritesTwice.apply(a, b),
+        "into a saved input": lambda a, b: a * WritesSavedTensorInBackward.apply(b + 0, b),
+        "into a saved input without other uses": lambda a, b: WritesSavedTensorInBackward.apply(a, b),
+        "after a write in the forward": lambda a, b: WritesSavedTensorInBackward.apply(a, b.mul_(5)) + 1,
+        "into the gradient": lambda a, b: WritesIncomingGradient.apply(a * b),
+        "in both": lambda a, b: IncrementsCounterInBothPasses.apply(a, b),
     }
     forbidden = {
         "into the gradient": "notes/extending.html says never to modify the gradients that a backward gets",
@@ -126,7 +126,9 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
 
     leaf = x.clone().requires_grad_()
     second_leaf = y.clone().requires_grad_()
-    traced_function = functions.traced(lambda a, b: WritesSaved.apply(a, b * 1.0), in_graph=True)
+    traced_function = functions.traced(
+        lambda a, b: WritesSavedTensorInBackward.apply(a, b * 1.0), in_graph=True
+    )
     traced_function(leaf, second_leaf).sum().backward()
     lab.same("a copy of an input that requires grad", [leaf.grad, second_leaf.detach()])
 

@@ -177,7 +177,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
         "wrong": (lambda t: t.detach(), lambda t: t * 3),
     }
 
-    class Keeps(torch.autograd.Function):
+    class SavesInput(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
             ctx.save_for_backward(a)
@@ -188,7 +188,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             (a,) = ctx.saved_tensors
             return grad + a  # type: ignore[no-any-return]
 
-    compiled_function = functions.compiled(lambda a: Keeps.apply((a * 2).relu()), fullgraph=True)
+    compiled_function = functions.compiled(lambda a: SavesInput.apply((a * 2).relu()), fullgraph=True)
     for name, (pack, unpack) in hooks.items():
         counts = {"packed": 0, "unpacked": 0}
 

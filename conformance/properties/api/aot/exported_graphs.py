@@ -153,7 +153,7 @@ def exported_functions_compute(lab: Lab) -> None:
     lab.same("a size that is read from a tensor", list(graph()))
 
 
-class Normalized(nn.Module):
+class ConvolutionWithBatchNorm(nn.Module):
     """A convolution followed by a batch norm."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class Normalized(nn.Module):
         return out.sum(), out.detach()
 
 
-class Counting(nn.Module):
+class WritesBufferAndInput(nn.Module):
     """A module that adds to its buffer and to its second input in place."""
 
     calls: torch.Tensor
@@ -203,7 +203,7 @@ def exported_modules_name_their_state(lab: Lab) -> None:
     x, y = lab.integers(4, 2), lab.integers(4, 2)
     image = lab.integers(2, 1, 3, 3)
     for before in (False, True):
-        module = lab.to(Counting())
+        module = lab.to(WritesBufferAndInput())
         graph, signature = exported_graph_and_signature(module, [x, y.clone()], before_dispatch=before)
         calls, written, total, count = graph(*copies_of_state(module), x, y)
         lab.same(f"with writes, {before}", [calls, written, total, count])
@@ -224,7 +224,7 @@ def exported_modules_name_their_state(lab: Lab) -> None:
             trees_are_close([total, count, written], [*expected, argument]),
         )
 
-        norm = lab.to(Normalized())
+        norm = lab.to(ConvolutionWithBatchNorm())
         graph, signature = exported_graph_and_signature(norm, [image], before_dispatch=before)
         outputs = list(graph(*copies_of_state(norm), image))
         loss, out = norm(image)
@@ -233,7 +233,7 @@ def exported_modules_name_their_state(lab: Lab) -> None:
         with lab.parity("No page describes the signature of this private export function"):
             lab.same(f"buffers of batch norm, {before}", list(signature.buffers))
 
-    norm = lab.to(Normalized())
+    norm = lab.to(ConvolutionWithBatchNorm())
     graph, signature = exported_graph_and_signature(norm, [image], loss=0)
     outputs = list(graph(*copies_of_state(norm), image))
     norm(image)[0].backward()
@@ -315,7 +315,7 @@ def exported_functions_refuse(lab: Lab) -> None:
                 match=pattern,
             )
 
-    class Learned(nn.Module):
+    class MultipliesByParameter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = nn.Parameter(weight.detach().clone())
@@ -326,16 +326,16 @@ def exported_functions_refuse(lab: Lab) -> None:
 
     lab.raises(
         "two outputs with gradients",
-        lambda: exported_graph_and_signature(Learned(), [x], loss=1),
+        lambda: exported_graph_and_signature(MultipliesByParameter(), [x], loss=1),
         match="requires gradients",
     )
 
-    class Writes(nn.Module):
+    class WritesInput(nn.Module):
         def forward(self, a: torch.Tensor) -> Any:
             a.add_(4)
             return (a,)
 
-    graph, _ = exported_graph_and_signature(Writes(), [x.clone().requires_grad_()])
+    graph, _ = exported_graph_and_signature(WritesInput(), [x.clone().requires_grad_()])
     with lab.consistent("The exported graph and the module must give the same results"):
         lab.same("a write into an input that requires grad", list(graph(x)))
 

@@ -121,7 +121,7 @@ def non_leaf_copies(clones: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in clones]
 
 
-class Cube(torch.autograd.Function):
+class CubeFunction(torch.autograd.Function):
     """An ``autograd.Function`` that returns x³."""
 
     @staticmethod
@@ -183,7 +183,7 @@ def aot_calls(lab: Lab) -> None:
     )
     compare_with_eager(lab, "products", lambda a, b: a @ b.T @ a, x, y)
     compare_with_eager(lab, "a constant", lambda a: a + torch.ones(4, device=a.device), x)
-    compare_with_eager(lab, "a custom function", lambda a: Cube.apply(a) + 1, x)
+    compare_with_eager(lab, "a custom function", lambda a: CubeFunction.apply(a) + 1, x)
     compare_with_eager(lab, "writes inside", lambda a, b: a.clone().mul_(b).add_(1), x, y)
     compare_with_eager(lab, "detach inside", lambda a, b: a * b.detach(), x, y)
 

@@ -24,7 +24,7 @@ def traced(module: nn.Module) -> Callable[..., Any]:
     return torch_testing_internals.trace_module_ahead_of_time(module)
 
 
-def lowered(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+def lowered_graph(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
     """Return the module's graph for example inputs, lowered as a backend of ``torch.compile`` lowers it.
     Tests replace this function by a faulty one.
     """
@@ -38,7 +38,7 @@ def graph_with_dynamic_shapes(function: Callable[..., Any], *inputs: torch.Tenso
     return torch_testing_internals.graph_with_dynamic_shapes(function, *inputs)  # type: ignore[no-any-return]
 
 
-class Counted(nn.Module):
+class CallCountingModule(nn.Module):
     """A module that multiplies its input by a parameter and counts its calls in a buffer."""
 
     counter: torch.Tensor
@@ -117,7 +117,7 @@ def aot_of_modules(lab: Lab) -> None:
             with_whole_number_parameters(nn.Linear(2, 3, dtype=torch.complex64)),
             (lab.integers(3, 2, dtype=torch.complex64),),
         ),
-        "a buffer": (Counted(torch.tensor([[1.0, 2.0], [3.0, -1.0]])), (x,)),
+        "a buffer": (CallCountingModule(torch.tensor([[1.0, 2.0], [3.0, -1.0]])), (x,)),
         "sparse": (
             with_whole_number_parameters(nn.EmbeddingBag(4, 2, sparse=lab.target.capable("sparse"))),
             (tokens, lab.put([0, 1, 3])),
@@ -210,7 +210,7 @@ def aot_lowers_modules(lab: Lab) -> None:
     tensors and change the shapes of its inputs. An input need not require grad if its example requires grad.
     """
 
-    class Plus(nn.Module):
+    class LinearPlusInput(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.linear = with_whole_number_parameters(nn.Linear(2, 3))
@@ -218,17 +218,17 @@ def aot_lowers_modules(lab: Lab) -> None:
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
             return (self.linear(x) + y,)
 
-    class Constant(nn.Module):
+    class MultipliesByConstant(nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
             return (x * torch.ops.aten.lift_fresh_copy.default(torch.tensor([2], device=x.device)),)
 
-    class Turns(nn.Module):
+    class UnsqueezesInputsInPlace(nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
             x.unsqueeze_(0)
             y.unsqueeze_(0)
             return (x + y,)
 
-    class Upsampling(nn.Module):
+    class UpsamplingModule(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.upsample = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
@@ -236,17 +236,17 @@ def aot_lowers_modules(lab: Lab) -> None:
         def forward(self, x: torch.Tensor) -> Any:
             return (self.upsample(x),)
 
-    plus = lab.to(Plus())
+    plus = lab.to(LinearPlusInput())
     x, y = lab.integers(4, 2), lab.integers(4, 3)
     image = lab.integers(2, 3, 4, 5)
     for input_kind, change in (("real", list), ("open sizes", torch_testing_internals.with_symbolic_sizes)):
         for name, module, inputs, gradients in (
             ("linear", plus, (x, y), True),
-            ("a constant", Constant(), (x,), True),
-            ("upsample", Upsampling(), (image,), False),
+            ("a constant", MultipliesByConstant(), (x,), True),
+            ("upsample", UpsamplingModule(), (image,), False),
         ):
             like = [t.clone().requires_grad_(gradients) for t in inputs]
-            call = lowered(module, change(like))
+            call = lowered_graph(module, change(like))
             observed = observe_calls(
                 copy.deepcopy(module),
                 lambda m, call=call: call,  # type: ignore[misc]
@@ -265,33 +265,35 @@ def aot_lowers_modules(lab: Lab) -> None:
         def non_leaf_inputs(*flags: bool) -> list[torch.Tensor]:
             return [t.clone().requires_grad_(flag).clone() for t, flag in zip((x, x + 1), flags, strict=True)]
 
-        call = lowered(Turns(), change(non_leaf_inputs(True, True)))
+        call = lowered_graph(UnsqueezesInputsInPlace(), change(non_leaf_inputs(True, True)))
         first, second = non_leaf_inputs(True, True)
         lab.same(f"two, {input_kind}", call(first, second)[0].detach())
         lab.same(f"their sizes, {input_kind}", [list(first.shape), list(second.shape)])
         for flags in ((True, True), (True, False)):
             leaves = [t.requires_grad_(flag) for t, flag in zip((x.clone(), x + 1), flags, strict=True)]
-            result = lowered(Added(), change([x.clone().requires_grad_(), (x + 1).requires_grad_()]))(*leaves)
+            result = lowered_graph(
+                AddsTwoInputs(), change([x.clone().requires_grad_(), (x + 1).requires_grad_()])
+            )(*leaves)
             result[0].sum().backward()
             lab.same(f"added, {flags}, {input_kind}", [result[0].detach(), leaves[0].grad])
 
     fake = torch_testing_internals.with_symbolic_sizes([x])[0]
 
-    class Foreign(nn.Module):
+    class AddsFakeTensor(nn.Module):
         def forward(self, t: torch.Tensor) -> Any:
             return (t + fake,)
 
     with lab.parity("No page says that tracing refuses a fake tensor as a constant"):
         lab.raises(
             "a fake constant",
-            lambda: lowered(Foreign(), torch_testing_internals.with_symbolic_sizes([x])),
+            lambda: lowered_graph(AddsFakeTensor(), torch_testing_internals.with_symbolic_sizes([x])),
             AssertionError,
             RuntimeError,
             match="[Ff]ake|mode",
         )
 
 
-class Added(nn.Module):
+class AddsTwoInputs(nn.Module):
     """A module that adds its two inputs."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:

@@ -12,13 +12,17 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot._wrapper_subclasses import Noted, Pair, subclasses_as_lists
+from conformance.properties.api.aot._wrapper_subclasses import (
+    PairOfTensors,
+    TensorWithNote,
+    subclasses_as_lists,
+)
 from conformance.properties.api.aot.functions import trees_are_equal
 
 MakeLeaves = Callable[[], Sequence[torch.Tensor]]
 
 
-def observe_call(
+def observe_subclass_call(
     function: Callable[..., Any], make_leaves: MakeLeaves, *, writes_inputs: bool
 ) -> dict[str, Any]:
     """Call a function on new leaves, and return the observations by name: results, inputs after the call,
@@ -46,7 +50,7 @@ def observe_call(
     return observed
 
 
-def compare_with_eager(
+def compare_subclass_call_with_eager(
     lab: Lab,
     name: str,
     function: Callable[..., Any],
@@ -58,8 +62,10 @@ def compare_with_eager(
     """Record the observations of a traced function of tensor subclasses, which must equal the observations of
     eager.
     """
-    observed = observe_call(functions.traced(function, **options), make_leaves, writes_inputs=writes_inputs)
-    expected = observe_call(function, make_leaves, writes_inputs=writes_inputs)
+    observed = observe_subclass_call(
+        functions.traced(function, **options), make_leaves, writes_inputs=writes_inputs
+    )
+    expected = observe_subclass_call(function, make_leaves, writes_inputs=writes_inputs)
     # The strides of results may depend on the device. They are compared with eager on the same device, and
     # are not recorded.
     lab.same(name, {part: value for part, value in observed.items() if part != "layouts"})
@@ -84,57 +90,75 @@ def aot_of_subclasses(lab: Lab) -> None:
     numbers = [lab.integers(3, 4) for _ in range(4)]
 
     def make_pair(first: int = 0) -> Any:
-        return Pair(numbers[first].clone(), numbers[(first + 1) % 4].clone())
+        return PairOfTensors(numbers[first].clone(), numbers[(first + 1) % 4].clone())
 
     def make_nested_pair() -> Any:
-        return Pair(make_pair(0), make_pair(2))
+        return PairOfTensors(make_pair(0), make_pair(2))
 
-    def make_noted(note: int = 6) -> Any:
-        return Noted(numbers[0].clone(), note)
+    def make_tensor_with_note(note: int = 6) -> Any:
+        return TensorWithNote(numbers[0].clone(), note)
 
     def require_grad(*tensors: torch.Tensor) -> list[torch.Tensor]:
         return [tensor.requires_grad_() for tensor in tensors]
 
     square: Callable[..., Any] = lambda a: a * a + 1  # noqa: E731
-    compare_with_eager(lab, "a pair", square, lambda: require_grad(make_pair()))
-    compare_with_eager(lab, "no gradient", square, lambda: [make_pair()])
-    compare_with_eager(lab, "nested", square, lambda: require_grad(make_nested_pair()))
-    compare_with_eager(
+    compare_subclass_call_with_eager(lab, "a pair", square, lambda: require_grad(make_pair()))
+    compare_subclass_call_with_eager(lab, "no gradient", square, lambda: [make_pair()])
+    compare_subclass_call_with_eager(lab, "nested", square, lambda: require_grad(make_nested_pair()))
+    compare_subclass_call_with_eager(
         lab,
         "a pair and an ordinary tensor",
         lambda a, b: (a * b, b * 2),
         lambda: require_grad(make_pair(), numbers[2].clone()),
     )
-    compare_with_eager(lab, "a noted one", square, lambda: require_grad(make_noted()))
-    compare_with_eager(lab, "a noted pair", square, lambda: require_grad(Noted(make_pair(), 3)))
-    compare_with_eager(lab, "noted twice", square, lambda: require_grad(Noted(make_noted(6), 4)))
-    compare_with_eager(
-        lab, "a pair of noted tensors", square, lambda: require_grad(Pair(make_noted(2), make_noted(5)))
+    compare_subclass_call_with_eager(
+        lab, "a noted one", square, lambda: require_grad(make_tensor_with_note())
     )
-    compare_with_eager(lab, "what it holds", lambda a: a * a.left + a.right, lambda: [make_nested_pair()])
-    compare_with_eager(lab, "and the note", lambda a: a * a.inner * a.note, lambda: [make_noted()])
-    compare_with_eager(
+    compare_subclass_call_with_eager(
+        lab, "a noted pair", square, lambda: require_grad(TensorWithNote(make_pair(), 3))
+    )
+    compare_subclass_call_with_eager(
+        lab, "noted twice", square, lambda: require_grad(TensorWithNote(make_tensor_with_note(6), 4))
+    )
+    compare_subclass_call_with_eager(
+        lab,
+        "a pair of noted tensors",
+        square,
+        lambda: require_grad(PairOfTensors(make_tensor_with_note(2), make_tensor_with_note(5))),
+    )
+    compare_subclass_call_with_eager(
+        lab, "what it holds", lambda a: a * a.left + a.right, lambda: [make_nested_pair()]
+    )
+    compare_subclass_call_with_eager(
+        lab, "and the note", lambda a: a * a.inner * a.note, lambda: [make_tensor_with_note()]
+    )
+    compare_subclass_call_with_eager(
         lab,
         "several nested",
         lambda a, b, c: (a * b).sum() + (a * a) + c.sum(),
         lambda: require_grad(make_nested_pair(), make_nested_pair(), numbers[1].clone()),
     )
-    compare_with_eager(
+    compare_subclass_call_with_eager(
         lab,
         "a nested pair and a noted tensor",
         lambda a, b: (a * 2, b * b),
-        lambda: require_grad(make_nested_pair(), make_noted()),
+        lambda: require_grad(make_nested_pair(), make_tensor_with_note()),
     )
-    compare_with_eager(
-        lab, "made inside", lambda a, b: Pair(a * 2, a * b), lambda: [numbers[0].clone(), numbers[1].clone()]
+    compare_subclass_call_with_eager(
+        lab,
+        "made inside",
+        lambda a, b: PairOfTensors(a * 2, a * b),
+        lambda: [numbers[0].clone(), numbers[1].clone()],
     )
-    compare_with_eager(
+    compare_subclass_call_with_eager(
         lab,
         "a factory inside",
         lambda a: a + torch.ones(4, device=a.device),
         lambda: require_grad(make_pair()),
     )
-    compare_with_eager(lab, "strides", lambda a: a.t() * 2, lambda: require_grad(make_pair()), dynamic=True)
+    compare_subclass_call_with_eager(
+        lab, "strides", lambda a: a.t() * 2, lambda: require_grad(make_pair()), dynamic=True
+    )
 
 
 @behaviour(
@@ -153,24 +177,26 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
     numbers = [lab.integers(3, 3) for _ in range(2)]
 
     def leaf_tensor_and_leaf_pair() -> list[torch.Tensor]:
-        pair: Any = Pair(numbers[0].clone(), numbers[1].clone())
+        pair: Any = PairOfTensors(numbers[0].clone(), numbers[1].clone())
         return [numbers[1].clone().requires_grad_(), pair.requires_grad_()]
 
     def tensor_and_pair_without_grad() -> list[torch.Tensor]:
-        return [numbers[1].clone(), Pair(numbers[0].clone(), numbers[1].clone())]
+        return [numbers[1].clone(), PairOfTensors(numbers[0].clone(), numbers[1].clone())]
 
     for case, starts in (
         ("with gradients", leaf_tensor_and_leaf_pair),
         ("without", tensor_and_pair_without_grad),
     ):
-        compare_with_eager(
+        compare_subclass_call_with_eager(
             lab, f"aliases {case}", lambda a, b: (b.view(b.shape), a * b), starts, writes_inputs=True
         )
-        compare_with_eager(lab, f"a view of an intermediate {case}", lambda a, b: (a * b).view(-1), starts)
-        compare_with_eager(
+        compare_subclass_call_with_eager(
+            lab, f"a view of an intermediate {case}", lambda a, b: (a * b).view(-1), starts
+        )
+        compare_subclass_call_with_eager(
             lab, f"a result and its view {case}", lambda a, b: (lambda c: (c, c.t()))(a * b), starts
         )
-        compare_with_eager(
+        compare_subclass_call_with_eager(
             lab, f"a result that does not use the second input {case}", lambda a, b: a * 2, starts
         )
     for name, program in {
@@ -178,8 +204,8 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
         "both written": lambda a, b: (a.mul_(2), b.mul_(3), a + b)[2],
         "written and a view": lambda a, b: (a.mul_(2), b.mul_(3), b.view(b.shape), a + b)[2:],
     }.items():
-        compare_with_eager(lab, name, program, tensor_and_pair_without_grad, writes_inputs=True)
-    compare_with_eager(
+        compare_subclass_call_with_eager(lab, name, program, tensor_and_pair_without_grad, writes_inputs=True)
+    compare_subclass_call_with_eager(
         lab,
         "one written, with gradients",
         lambda a, b: (b.mul_(3), a * b)[1],
@@ -194,7 +220,7 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
         lab.raises("sizes of a pair", transpose_pair_in_place, match="subclass")
 
     def write_one_of_two_views() -> Any:
-        pair = Pair(numbers[0].clone(), numbers[1].clone())
+        pair = PairOfTensors(numbers[0].clone(), numbers[1].clone())
         return functions.traced(lambda a, b: (a.mul_(2), a * b)[1])(pair.view(-1), pair.view(-1))
 
     with lab.parity("No page says that tracing refuses written subclasses that share storage"):
@@ -240,7 +266,7 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
 
     formats: list[str] = []
 
-    class Looks(torch.autograd.Function):
+    class RecordsGradientMemoryFormat(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
             return a.clone()
@@ -254,25 +280,27 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
     image = lab.integers(2, 3, 4, 4).to(memory_format=torch.channels_last)
     for name, start in {
         "dense": lambda: image.clone(),
-        "pair": lambda: Pair(image.clone(), image.clone()),
-        "nested": lambda: Pair(Pair(image.clone(), image.clone()), Pair(image.clone(), image.clone())),
+        "pair": lambda: PairOfTensors(image.clone(), image.clone()),
+        "nested": lambda: PairOfTensors(
+            PairOfTensors(image.clone(), image.clone()), PairOfTensors(image.clone(), image.clone())
+        ),
     }.items():
         leaf = start().requires_grad_()
-        functions.traced(lambda a: Looks.apply(a * 3))(leaf).sum().backward()
+        functions.traced(lambda a: RecordsGradientMemoryFormat.apply(a * 3))(leaf).sum().backward()
         lab.same(f"{name}: gradient", subclasses_as_lists(leaf.grad))
     with lab.parity("No page says which memory format a gradient has inside a backward"):
         lab.same("memory formats", sorted(set(formats)))
 
-    pairs: Any = lambda: Pair(x.clone(), x + 1).requires_grad_()  # noqa: E731
+    pairs: Any = lambda: PairOfTensors(x.clone(), x + 1).requires_grad_()  # noqa: E731
     copied = functions.traced(lambda a: a * 1)
     leaf = pairs()
-    copied(leaf).backward(Pair(x + 2, x + 3))
+    copied(leaf).backward(PairOfTensors(x + 2, x + 3))
     lab.same("a gradient of the result's class", subclasses_as_lists(leaf.grad))
     second_result = copied(pairs())
     with lab.parity("No page says that a gradient of another class is an error"):
         lab.raises("an ordinary gradient for a pair", lambda: second_result.backward(x), match="metadata")
     third_result = copied(pairs())
-    nested_pair = Pair(x.clone(), Pair(x.clone(), x.clone()))
+    nested_pair = PairOfTensors(x.clone(), PairOfTensors(x.clone(), x.clone()))
     with lab.parity("No page says that a gradient of another class is an error"):
         lab.raises(
             "a nested gradient for a pair",
@@ -296,19 +324,21 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
     """
     numbers = [lab.integers(3, 4) for _ in range(4)]
 
-    class Holds(torch.nn.Module):
+    class ModuleWithSubclassParameters(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.plain = torch.nn.Parameter(numbers[0].clone())
-            inner = Pair(numbers[2].clone(), numbers[3].clone())
-            self.pair = torch.nn.Parameter(Pair(Pair(numbers[1].clone(), numbers[0].clone()), inner))
+            inner = PairOfTensors(numbers[2].clone(), numbers[3].clone())
+            self.pair = torch.nn.Parameter(
+                PairOfTensors(PairOfTensors(numbers[1].clone(), numbers[0].clone()), inner)
+            )
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + 2 * self.plain * self.pair
 
     observed = []
     for change in (lambda module: functions.compiled(module, fullgraph=True), lambda module: module):
-        module = Holds()
+        module = ModuleWithSubclassParameters()
         result = change(module)(numbers[3])
         result.sum().backward()
         observed.append(
@@ -323,7 +353,7 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
 
     results = []
     for change in (lambda f: functions.compiled(f, dynamic=True, fullgraph=True), lambda f: f):
-        result = change(lambda a: a * a)(Pair(numbers[0].t(), numbers[1].t()))
+        result = change(lambda a: a * a)(PairOfTensors(numbers[0].t(), numbers[1].t()))
         results.append([subclasses_as_lists(result), list(result.stride())])
     lab.same("the square of a transposed pair", results[0][0])
     lab.holds("strides: compiled and eager agree", trees_are_equal(results[0], results[1]))

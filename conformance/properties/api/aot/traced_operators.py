@@ -22,11 +22,11 @@ from conformance.properties.api._opinfo_calls import (
 SEED = 11
 
 
-def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[..., Any]:
-    """Return the graph of a function, traced on inputs. ``sizes`` is ``real``, ``fake`` or ``symbolic``
-    (dynamic shapes). Tests replace this function by a faulty one.
+def traced(function: Callable[..., Any], *inputs: Any, tracing_mode: str) -> Callable[..., Any]:
+    """Return the graph of a function, traced on inputs. ``tracing_mode`` is ``real``, ``fake`` or
+    ``symbolic`` (dynamic shapes). Tests replace this function by a faulty one.
     """
-    graph: Callable[..., Any] = torch_testing_internals.graph_of(function, *inputs, sizes=sizes)
+    graph: Callable[..., Any] = torch_testing_internals.graph_of(function, *inputs, sizes=tracing_mode)
     return graph
 
 
@@ -65,7 +65,7 @@ def _call_succeeds(lab: Lab, function: Callable[..., Any], call: OpInfoCall) -> 
 
 
 def _graph_agrees(
-    lab: Lab, call: OpInfoCall, sizes: str, in_place: bool, trace: Callable[..., Any]
+    lab: Lab, call: OpInfoCall, tracing_mode: str, in_place: bool, trace: Callable[..., Any]
 ) -> bool | None:
     """Trace a call, and return whether graph and function give the same results for new values.
 
@@ -76,10 +76,10 @@ def _graph_agrees(
         return True  # other properties check that the device has the operator
     with torch_testing_internals.quiet():
         try:
-            graph = trace(function, *call.with_copied_tensors().tensors(), sizes=sizes)
+            graph = trace(function, *call.with_copied_tensors().tensors(), tracing_mode=tracing_mode)
         except Exception:
             return None
-        new_call = call.with_new_values(lab)
+        new_call = call.with_random_values(lab)
         if not _call_succeeds(lab, function, new_call):
             new_call = call  # the operator fails for numbers between 0 and 1
         expected = _call_with_seed(function, new_call)
@@ -89,38 +89,38 @@ def _graph_agrees(
     return describe_leaves(result) == describe_leaves(expected) and trees_are_close(result, expected)
 
 
-def _graph_agrees_or_cpu_fails_too(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool:
+def _graph_agrees_or_cpu_fails_too(lab: Lab, call: OpInfoCall, tracing_mode: str, in_place: bool) -> bool:
     """Return True if the graph of the call on the target is correct, or if the graph of the same call on the
     CPU is wrong.
 
     If the target is the CPU, return True for a call that cannot be traced, and False for wrong results.
     """
-    agrees = _graph_agrees(lab, call, sizes, in_place, traced)
+    agrees = _graph_agrees(lab, call, tracing_mode, in_place, traced)
     if lab.target.is_cpu:
         return agrees is not False
-    return agrees or _graph_agrees_on_cpu(lab, call, sizes, in_place) is not True
+    return agrees or _graph_agrees_on_cpu(lab, call, tracing_mode, in_place) is not True
 
 
-def _graph_agrees_on_cpu(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool | None:
+def _graph_agrees_on_cpu(lab: Lab, call: OpInfoCall, tracing_mode: str, in_place: bool) -> bool | None:
     cpu_call = call.with_replaced_tensors(
         [t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]
     )
     cpu_lab = Lab(lab.target, str(lab.dtype).removeprefix("torch."), SEED, on_target=False)
     with lab_work():
         return _graph_agrees(
-            cpu_lab, cpu_call.on_device("cpu"), sizes, in_place, torch_testing_internals.graph_of
+            cpu_lab, cpu_call.on_device("cpu"), tracing_mode, in_place, torch_testing_internals.graph_of
         )
 
 
 def _check_graphs_of_shard(
-    lab: Lab, shard: int, shard_count: int, sizes: str, *, in_place: bool = False
+    lab: Lab, shard: int, shard_count: int, tracing_mode: str, *, in_place: bool = False
 ) -> None:
     for call in first_sample_calls(lab, shard, shard_count):
         if in_place and (call.in_place is None or call.name == "resize_"):
             continue  # a fake tensor with dynamic shapes cannot be resized
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
-            name = f"{call.name}{' in place' if in_place else ''}, {sizes}"
-            agrees = not lab.on_target or _graph_agrees_or_cpu_fails_too(lab, call, sizes, in_place)
+            name = f"{call.name}{' in place' if in_place else ''}, {tracing_mode}"
+            agrees = not lab.on_target or _graph_agrees_or_cpu_fails_too(lab, call, tracing_mode, in_place)
             lab.holds(f"the graph of {name} and the call give the same results", agrees)
 
 

@@ -15,7 +15,7 @@ from conformance.properties.api.aot import functions
 from conformance.properties.api.aot.functions import compare_with_eager, non_leaf_copies, trees_are_equal
 
 
-class Halved(torch.autograd.Function):
+class HalvesGradient(torch.autograd.Function):
     """An ``autograd.Function`` that returns its input and halves the gradient."""
 
     @staticmethod
@@ -89,7 +89,11 @@ def aot_views_beside_writes(lab: Lab) -> None:
         make_arguments=non_leaf_copies,
     )
     compare_with_eager(
-        lab, "a function that returns its input", lambda a: Halved.apply(a), x, make_arguments=non_leaf_copies
+        lab,
+        "a function that returns its input",
+        lambda a: HalvesGradient.apply(a),
+        x,
+        make_arguments=non_leaf_copies,
     )
     compare_with_eager(
         lab,

@@ -318,7 +318,7 @@ def transformer_layers(lab: Lab) -> None:
                     fast = encoder.eval()(x.detach())
                 lab.close(f"fast: {case}", fast, roundings=256, matrix=True)
                 with lab.consistent("The calls with and without gradients must agree"):
-                    lab.holds(f"paths agree: {case}", are_close_in_float32(lab, fast, y, times=10))
+                    lab.holds(f"paths agree: {case}", are_close_in_float32(lab, fast, y, tolerance_factor=10))
                 lab.close(f"decoder: {case}", decoder(x, memory), roundings=256, matrix=True)
                 lab.close(
                     f"without a batch: {case}",
@@ -377,7 +377,7 @@ def masks_of_transformers(lab: Lab) -> None:
         with lab.consistent("train mode without dropout and eval mode must agree"):
             lab.holds(
                 f"paths agree, {case}",
-                are_close_in_float32(lab, slow[not_padded], fast[not_padded], times=10),
+                are_close_in_float32(lab, slow[not_padded], fast[not_padded], tolerance_factor=10),
             )
         named = {
             {

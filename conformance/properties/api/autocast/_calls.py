@@ -28,11 +28,11 @@ class ArgumentMaker:
         steps = self._lab.integers(*shape, low=int(low * 8), high=int(high * 8) + 1, dtype=torch.float32)
         return (steps / 8).to(self.dtype).detach().requires_grad_()
 
-    def positive(self, *shape: int) -> torch.Tensor:
+    def positive_values(self, *shape: int) -> torch.Tensor:
         """Return values from 0.5 to 2."""
         return self.values(*shape, low=0.5, high=2.0)
 
-    def signs(self, *shape: int) -> torch.Tensor:
+    def random_signs(self, *shape: int) -> torch.Tensor:
         """Return values -1 and 1 that do not require grad."""
         return (self._lab.integers(*shape, low=0, high=2, dtype=torch.float32) * 2 - 1).to(self.dtype)
 
@@ -51,11 +51,11 @@ def _unary_arguments(make: ArgumentMaker) -> Sequence[Any]:
 
 
 def _positive_arguments(make: ArgumentMaker) -> Sequence[Any]:
-    return [make.positive(3, 4)]
+    return [make.positive_values(3, 4)]
 
 
 def _binary_arguments(make: ArgumentMaker) -> Sequence[Any]:
-    return [make.values(3, 4), make.positive(3, 4)]
+    return [make.values(3, 4), make.positive_values(3, 4)]
 
 
 def _tensor_and_number_arguments(make: ArgumentMaker) -> Sequence[Any]:
@@ -67,7 +67,7 @@ def _loss_arguments(make: ArgumentMaker) -> Sequence[Any]:
 
 
 def _signed_loss_arguments(make: ArgumentMaker) -> Sequence[Any]:
-    return [make.values(3, 4), make.signs(3, 4)]
+    return [make.values(3, 4), make.random_signs(3, 4)]
 
 
 def _class_loss_arguments(make: ArgumentMaker) -> Sequence[Any]:
@@ -91,7 +91,7 @@ def _convolution_arguments(dimensions: int, *, padding: str | None = None) -> Ma
 
 
 def _batch_norm_arguments(make: ArgumentMaker) -> Sequence[Any]:
-    return [make.values(2, 4, 3), make.positive(4), make.values(4), None, None, True, 0.1, 1e-5, False]
+    return [make.values(2, 4, 3), make.positive_values(4), make.values(4), None, None, True, 0.1, 1e-5, False]
 
 
 def _embedding_bag_arguments(make: ArgumentMaker) -> Sequence[Any]:
@@ -122,8 +122,8 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
     },
     "batch_norm": {"default": _batch_norm_arguments},
     "instance_norm": {"default": _batch_norm_arguments},
-    "layer_norm": {"default": lambda m: [m.values(3, 4), [4], m.positive(4), m.values(4)]},
-    "group_norm": {"default": lambda m: [m.values(2, 4, 3), 2, m.positive(4), m.values(4)]},
+    "layer_norm": {"default": lambda m: [m.values(3, 4), [4], m.positive_values(4), m.values(4)]},
+    "group_norm": {"default": lambda m: [m.values(2, 4, 3), 2, m.positive_values(4), m.values(4)]},
     "dropout": {"default": lambda m: [m.values(3, 4), 0.0, True]},
     "feature_dropout": {"default": lambda m: [m.values(3, 4), 0.0, True]},
     "leaky_relu": {"default": _unary_arguments},
@@ -137,7 +137,7 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
     },
     **{name: {"default": _positive_arguments} for name in ("log", "log10", "log2", "reciprocal", "rsqrt")},
     "atan2": {"default": _binary_arguments},
-    "addcdiv": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.positive(3, 4)]},
+    "addcdiv": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.positive_values(3, 4)]},
     "addcmul": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.values(3, 4)]},
     "bilinear": {"default": lambda m: [m.values(2, 3), m.values(2, 4), m.values(5, 3, 4)]},
     **{
@@ -151,9 +151,9 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
     },
     "true_divide": {"Tensor": _binary_arguments, "Scalar": _tensor_and_number_arguments},
     "pow": {
-        "Tensor_Tensor": lambda m: [m.positive(3, 4), m.positive(3, 4)],
-        "Tensor_Scalar": lambda m: [m.positive(3, 4), 3],
-        "Scalar": lambda m: [2, m.positive(3, 4)],
+        "Tensor_Tensor": lambda m: [m.positive_values(3, 4), m.positive_values(3, 4)],
+        "Tensor_Scalar": lambda m: [m.positive_values(3, 4), 3],
+        "Scalar": lambda m: [2, m.positive_values(3, 4)],
     },
     "add": {"Tensor": _binary_arguments},
     "sub": {"Tensor": _binary_arguments},
@@ -167,7 +167,7 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
     "cdist": {"default": lambda m: [m.values(3, 4), m.values(2, 4)]},
     "pdist": {"default": lambda m: [m.values(3, 4)]},
     "cosine_similarity": {"default": _loss_arguments},
-    "prod": {"default": _positive_arguments, "dim_int": lambda m: [m.positive(3, 4), 1]},
+    "prod": {"default": _positive_arguments, "dim_int": lambda m: [m.positive_values(3, 4), 1]},
     "trace": {"default": _unary_arguments},
     "embedding": {"default": lambda m: [m.values(4, 3), m.indices(0, 3, 1)]},
     "embedding_bag": {
@@ -178,7 +178,7 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
         "default": lambda m: [m.values(3, 4, low=0.125, high=0.875), m.values(3, 4, low=0.0)]
     },
     "binary_cross_entropy_with_logits": {"default": lambda m: [m.values(3, 4), m.values(3, 4, low=0.0)]},
-    "cosine_embedding_loss": {"default": lambda m: [*_loss_arguments(m), m.signs(3)]},
+    "cosine_embedding_loss": {"default": lambda m: [*_loss_arguments(m), m.random_signs(3)]},
     "cross_entropy_loss": {"default": _class_loss_arguments},
     "nll_loss": {"default": _class_loss_arguments},
     "multi_margin_loss": {"default": _class_loss_arguments},
@@ -187,10 +187,10 @@ CALLS: Mapping[str, Mapping[str, MakeArguments]] = {
         name: {"default": _loss_arguments} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
     },
     "kl_div": {
-        "default": lambda m: [m.values(3, 4), m.positive(3, 4)]
+        "default": lambda m: [m.values(3, 4), m.positive_values(3, 4)]
     },  # positive: kl_div computes the logarithm of its target
     **{name: {"default": _signed_loss_arguments} for name in ("hinge_embedding_loss", "soft_margin_loss")},
-    "margin_ranking_loss": {"default": lambda m: [*_loss_arguments(m), m.signs(3, 4)]},
+    "margin_ranking_loss": {"default": lambda m: [*_loss_arguments(m), m.random_signs(3, 4)]},
     "poisson_nll_loss": {"default": lambda m: [*_loss_arguments(m), True, False, 1e-8, 1]},
     "triplet_margin_loss": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.values(3, 4)]},
 }

@@ -20,7 +20,7 @@ _NOT_IN_ALL_LISTS = ("mse_loss", "smooth_l1_loss", "multi_margin_loss", "cdist")
 Calls = dict[str, Callable[[], torch.Tensor]]
 
 
-def _lowered_calls(lab: Lab) -> Calls:
+def _calls_in_lower_precision(lab: Lab) -> Calls:
     """Return calls of operators that autocast runs in the lower dtype, by name.
 
     These operators are in the documentation's lists for CPU, CUDA and XPU.
@@ -47,7 +47,7 @@ def _lowered_calls(lab: Lab) -> Calls:
     }
 
 
-def _float32_calls(lab: Lab) -> Calls:
+def _calls_in_float32(lab: Lab) -> Calls:
     """Return calls of losses and distances that autocast runs in float32, by name.
 
     All of these operators except ``_NOT_IN_ALL_LISTS`` are in the documentation's lists for CPU, CUDA and
@@ -84,7 +84,7 @@ def autocast_lowers_products(lab: Lab) -> None:
     """
     kind = lab.device.type
     for dtype in LOWER:
-        for name, call in _lowered_calls(lab).items():
+        for name, call in _calls_in_lower_precision(lab).items():
             with torch.autocast(kind, dtype=dtype):
                 result = call()
             lab.same(f"dtype of {name} under {dtype}", result.dtype)
@@ -92,7 +92,7 @@ def autocast_lowers_products(lab: Lab) -> None:
             lab.close(
                 f"value of {name} under {dtype}", result.float(), roundings=16, dtype=dtype, matrix=True
             )
-    for name, call in _lowered_calls(lab).items():
+    for name, call in _calls_in_lower_precision(lab).items():
         lab.close(f"{name} outside", call(), roundings=32, matrix=True)
 
 
@@ -105,7 +105,7 @@ def autocast_lowers_products(lab: Lab) -> None:
 def autocast_keeps_losses(lab: Lab) -> None:
     """Under autocast, losses and distances of bfloat16 tensors are computed in float32."""
     kind = lab.device.type
-    for name, call in _float32_calls(lab).items():
+    for name, call in _calls_in_float32(lab).items():
         unlisted = lab.parity("The lists for CPU, CUDA and XPU do not agree on this operator")
         with unlisted if name in _NOT_IN_ALL_LISTS else contextlib.nullcontext():
             with torch.autocast(kind, dtype=torch.bfloat16):

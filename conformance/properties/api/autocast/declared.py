@@ -53,7 +53,7 @@ def _call_under_autocast(
     return op(*cast, **options)
 
 
-def _compare_in_two_regions(
+def _compare_in_two_autocast_regions(
     lab: Lab,
     names: Sequence[str],
     input_dtype: torch.dtype,
@@ -105,9 +105,11 @@ def operators_declared_to_be_lowered(lab: Lab) -> None:
     (``torch.amp``: "Ops that can autocast to bfloat16").
     """
     for lower in LOWER:
-        _compare_in_two_regions(lab, lab.target.autocast.get("lower", ()), torch.float32, lower, lower)
+        _compare_in_two_autocast_regions(
+            lab, lab.target.autocast.get("lower", ()), torch.float32, lower, lower
+        )
         firsts = lab.target.autocast.get("lower_first", ())
-        _compare_in_two_regions(lab, firsts, torch.float32, lower, lower, first_argument_only=True)
+        _compare_in_two_autocast_regions(lab, firsts, torch.float32, lower, lower, first_argument_only=True)
 
 
 @behaviour(
@@ -121,8 +123,8 @@ def operators_declared_to_keep_float32(lab: Lab) -> None:
     (``torch.amp``: "Ops that can autocast to float32").
     """
     names = lab.target.autocast.get("float32", ())
-    _compare_in_two_regions(lab, names, torch.bfloat16, torch.bfloat16, torch.float32)
-    _compare_in_two_regions(lab, names, torch.float32, torch.bfloat16, torch.float32)
+    _compare_in_two_autocast_regions(lab, names, torch.bfloat16, torch.bfloat16, torch.float32)
+    _compare_in_two_autocast_regions(lab, names, torch.float32, torch.bfloat16, torch.float32)
 
 
 @behaviour(
@@ -140,7 +142,7 @@ def operators_declared_to_promote(lab: Lab) -> None:
         lab.nothing_due(NOTHING_LISTED)
     for name in names:
         for input_dtype in (torch.float32, torch.bfloat16):
-            _compare_in_two_regions(lab, (name,), input_dtype, torch.bfloat16, input_dtype)
+            _compare_in_two_autocast_regions(lab, (name,), input_dtype, torch.bfloat16, input_dtype)
         for call_name, op, arguments, options in autocast_calls(lab, (name,), torch.float32):
             floats = sum(tensor.is_floating_point() for tensor in trees.tensors(arguments))
             for narrow, tensor in enumerate(trees.tensors(arguments)):

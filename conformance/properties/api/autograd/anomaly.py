@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Poisoned(Function):
+class _NaNGradient(Function):
     """The identity, as an ``autograd.Function`` whose backward returns NaN."""
 
     @staticmethod
@@ -25,7 +25,7 @@ class _Poisoned(Function):
         return grad * float("nan")
 
 
-class _PoisonedLater(Function):
+class _NaNSecondGradient(Function):
     """The identity, as an ``autograd.Function`` whose double backward returns NaN."""
 
     @staticmethod
@@ -34,7 +34,7 @@ class _PoisonedLater(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        return _Poisoned.apply(grad)
+        return _NaNGradient.apply(grad)
 
 
 @behaviour(
@@ -53,7 +53,7 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
     def second_derivative_error_text() -> str:
         seed = torch.ones(2, device=lab.device, requires_grad=True)
         with torch.autograd.detect_anomaly():
-            out = _PoisonedLater.apply(x)
+            out = _NaNSecondGradient.apply(x)
             (first,) = torch.autograd.grad(out, x, seed, create_graph=True)
             lab.expect("the first derivative has no NaN", first.detach(), [1.0, 1.0])
             try:
@@ -64,8 +64,8 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
 
     lab.raises(
         "the second derivative",
-        lambda: _raise_if_text(second_derivative_error_text()),
-        match="_PoisonedBackward.* returned nan",
+        lambda: _raise_runtime_error_if_not_empty(second_derivative_error_text()),
+        match="_NaNGradientBackward.* returned nan",
     )
     lab.warns(
         "the second derivative",
@@ -76,11 +76,11 @@ def anomalies_of_second_derivatives(lab: Lab) -> None:
     lab.warns(
         "traceback of the earlier forward call",
         second_derivative_error_text,
-        match="Previous calculation was induced by _PoisonedLater",
+        match="Previous calculation was induced by _NaNSecondGradient",
     )
 
 
-def _raise_if_text(text: str) -> None:
+def _raise_runtime_error_if_not_empty(text: str) -> None:
     if text:
         raise RuntimeError(text)
 
@@ -98,7 +98,7 @@ def anomalies_of_unwatched_forwards(lab: Lab) -> None:
     x = lab.put([1.0, 2.0], requires_grad=True)
 
     def backward_error_text() -> str:
-        out = _Poisoned.apply(x).sum()
+        out = _NaNGradient.apply(x).sum()
         try:
             with torch.autograd.detect_anomaly():
                 out.backward()
@@ -108,8 +108,8 @@ def anomalies_of_unwatched_forwards(lab: Lab) -> None:
 
     lab.raises(
         "a backward with NaN",
-        lambda: _raise_if_text(backward_error_text()),
-        match="_PoisonedBackward.* returned nan",
+        lambda: _raise_runtime_error_if_not_empty(backward_error_text()),
+        match="_NaNGradientBackward.* returned nan",
     )
     lab.warns("a backward with NaN", backward_error_text, match="No forward pass information available")
     x.grad = None

@@ -68,7 +68,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
     log: list[str] = []
 
     def run_nested_backward(callback_depths: set[int]) -> None:
-        class Inner(Function):
+        class InnerFunction(Function):
             @staticmethod
             def forward(ctx: Any, t: torch.Tensor) -> Any:
                 return t * 1
@@ -79,7 +79,7 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
                     _queue_callback(lambda: log.append("inner"))
                 return grad
 
-        class Outer(Function):
+        class OuterFunctionWithNestedBackward(Function):
             @staticmethod
             def forward(ctx: Any, t: torch.Tensor) -> Any:
                 return t * 1
@@ -90,12 +90,12 @@ def callbacks_of_nested_backward(lab: Lab) -> None:
                     _queue_callback(lambda: log.append("outer"))
                 inside = grad.detach().requires_grad_()
                 with torch.enable_grad():
-                    Inner.apply(inside).sum().backward()
+                    InnerFunction.apply(inside).sum().backward()
                 log.append("after the inner one")
                 return grad * inside.grad
 
         x = lab.put([1.0, 2.0], requires_grad=True)
-        Outer.apply(x).sum().backward()
+        OuterFunctionWithNestedBackward.apply(x).sum().backward()
         with lab.documented():
             lab.expect(f"gradient with callbacks at {sorted(callback_depths)}", x.grad, [1.0, 1.0])
 
@@ -115,7 +115,7 @@ def order_of_nested_backward(lab: Lab) -> None:
     """A backward that runs inside a node finishes before the remaining nodes of the outer backward run."""
     order: list[str] = []
 
-    class Waits(Function):
+    class RecordsThatBackwardRan(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 1
@@ -125,7 +125,7 @@ def order_of_nested_backward(lab: Lab) -> None:
             order.append("waits")
             return grad
 
-    class Nested(Function):
+    class RunsNestedBackward(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor, depth: int) -> Any:
             ctx.depth = depth
@@ -138,11 +138,11 @@ def order_of_nested_backward(lab: Lab) -> None:
             order.append("nested")
             if ctx.depth:
                 with torch.enable_grad():
-                    Nested.apply(ctx.smaller, ctx.depth - 1).sum().backward()
+                    RunsNestedBackward.apply(ctx.smaller, ctx.depth - 1).sum().backward()
             return grad, None
 
     first, second = lab.put([6.0], requires_grad=True), lab.put([5.0], requires_grad=True)
-    (Waits.apply(first) * Nested.apply(second, 5)).sum().backward()
+    (RecordsThatBackwardRan.apply(first) * RunsNestedBackward.apply(second, 5)).sum().backward()
     lab.same("order", order)
     with lab.documented():
         lab.same("gradients", [first.grad, second.grad])

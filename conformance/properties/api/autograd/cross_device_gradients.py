@@ -67,7 +67,7 @@ def wrong_device_gradients(lab: Lab) -> None:
         "a gradient on another device passed to backward", lambda: (x * 2).backward(meta), match="device"
     )
 
-    class Wrong(Function):
+    class ReturnsMetaGradient(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
@@ -76,7 +76,9 @@ def wrong_device_gradients(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return torch.ones(3, device="meta")
 
-    lab.raises("returned by a Function", lambda: Wrong.apply(x).sum().backward(), match="device")
+    lab.raises(
+        "returned by a Function", lambda: ReturnsMetaGradient.apply(x).sum().backward(), match="device"
+    )
     number = torch.tensor(2.0, requires_grad=True)
     out = x * number
     out.sum().backward()

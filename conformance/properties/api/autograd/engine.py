@@ -53,7 +53,7 @@ def backward_within_backward(lab: Lab) -> None:
         lab.expect(f"gradient at depth {depth}", x.grad, [2.0, 2.0, 2.0])
     modes = []
 
-    class Inner(Function):
+    class InnerFunctionWithBackward(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor, fail: bool) -> Any:
             ctx.fail = fail
@@ -71,15 +71,18 @@ def backward_within_backward(lab: Lab) -> None:
             return grad * 2 * inner.grad[0], None
 
     x.grad = None
-    Inner.apply(x, False).sum().backward()
+    InnerFunctionWithBackward.apply(x, False).sum().backward()
     lab.expect("gradient", x.grad, [6.0, 6.0, 6.0])
-    torch.autograd.grad(Inner.apply(x, False).sum(), x, create_graph=True)
+    torch.autograd.grad(InnerFunctionWithBackward.apply(x, False).sum(), x, create_graph=True)
     lab.same("modes", [modes, torch.is_grad_enabled()])
     lab.raises(
-        "an error within", lambda: Inner.apply(x, True).sum().backward(), KeyError, match="inner failure"
+        "an error within",
+        lambda: InnerFunctionWithBackward.apply(x, True).sum().backward(),
+        KeyError,
+        match="inner failure",
     )
 
-    class Outer(Function):
+    class OuterFunctionWithFailingInner(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t.clone()
@@ -88,10 +91,15 @@ def backward_within_backward(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             with torch.enable_grad():
                 inner = torch.ones(3, device=grad.device, requires_grad=True)
-                Inner.apply(inner, True).sum().backward()
+                InnerFunctionWithBackward.apply(inner, True).sum().backward()
             return grad
 
-    lab.raises("an error two deep", lambda: Outer.apply(x).sum().backward(), KeyError, match="inner failure")
+    lab.raises(
+        "an error two deep",
+        lambda: OuterFunctionWithFailingInner.apply(x).sum().backward(),
+        KeyError,
+        match="inner failure",
+    )
     x.grad = None
     (x * 2).sum().backward()
     lab.expect("the engine works afterwards", x.grad, [2.0, 2.0, 2.0])
@@ -217,23 +225,23 @@ def errors_of_threads(lab: Lab) -> None:
     """
     x = lab.integers(3, requires_grad=True)
 
-    class Unusual(Exception):
+    class UnusualError(Exception):
         pass
 
-    class Fails(Function):
+    class RaisesInBackward(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
-            raise Unusual("in this thread")
+            raise UnusualError("in this thread")
 
     caught: list[Any] = []
 
     def run_failing_backward() -> None:
         try:
-            Fails.apply(x).sum().backward()
+            RaisesInBackward.apply(x).sum().backward()
         except Exception as error:
             trace = error.__traceback__
             names = []
@@ -249,9 +257,14 @@ def errors_of_threads(lab: Lab) -> None:
         thread.start()
         thread.join(60)
     lab.same("caught", caught)
-    lab.raises("on this thread", lambda: Fails.apply(x).sum().backward(), Unusual, match="in this thread")
+    lab.raises(
+        "on this thread",
+        lambda: RaisesInBackward.apply(x).sum().backward(),
+        UnusualError,
+        match="in this thread",
+    )
     with torch.autograd.set_multithreading_enabled(False):
-        lab.raises("on one thread", lambda: Fails.apply(x).sum().backward(), Unusual)
+        lab.raises("on one thread", lambda: RaisesInBackward.apply(x).sum().backward(), UnusualError)
     (x * 4).sum().backward()
     with lab.documented():
         lab.expect("the engine works afterwards", x.grad, [4.0, 4.0, 4.0])
@@ -296,7 +309,7 @@ def anomaly_detection(lab: Lab) -> None:
     """
     x = lab.put([0.0, 1.0], requires_grad=True)
 
-    class Poison(Function):
+    class NaNGradient(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
@@ -307,9 +320,9 @@ def anomaly_detection(lab: Lab) -> None:
 
     def run_poisoned_backward(**options: Any) -> None:
         with torch.autograd.detect_anomaly(**options):
-            Poison.apply(x * 1).sum().backward()
+            NaNGradient.apply(x * 1).sum().backward()
 
-    Poison.apply(x * 1).sum().backward()
+    NaNGradient.apply(x * 1).sum().backward()
     lab.same("the gradient without anomaly detection is NaN", x.grad)
     x.grad = None
     lab.raises("with detection", run_poisoned_backward, match="PoisonBackward.* returned nan")
@@ -340,7 +353,9 @@ def anomaly_detection(lab: Lab) -> None:
 
     def run_poisoned_double_backward() -> None:
         with torch.autograd.detect_anomaly():
-            (first,) = torch.autograd.grad((Poison.apply(x)).sum() * 0 + (x * x).sum(), x, create_graph=True)
+            (first,) = torch.autograd.grad(
+                (NaNGradient.apply(x)).sum() * 0 + (x * x).sum(), x, create_graph=True
+            )
             first.sum().backward()
 
     lab.raises("NaN in a double backward", run_poisoned_double_backward, match="nan")

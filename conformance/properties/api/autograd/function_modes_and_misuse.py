@@ -14,7 +14,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Doubled(Function):
+class _DoubleFunction(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         return x * 2
@@ -37,7 +37,7 @@ def grad_mode_in_functions(lab: Lab) -> None:
     """
     modes = []
 
-    class Inner(Function):
+    class RecordsGradMode(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             modes.append(torch.is_grad_enabled())
@@ -56,10 +56,10 @@ def grad_mode_in_functions(lab: Lab) -> None:
             return gradient
 
     x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
-    Inner.apply(x).sum().backward()
+    RecordsGradMode.apply(x).sum().backward()
     lab.expect("gradient of a graph inside the forward", x.grad, [2.0, 4.0, 6.0])
     with torch.no_grad():
-        result = Inner.apply(x)
+        result = RecordsGradMode.apply(x)
     lab.same("under no_grad", [result.requires_grad, modes])
     with lab.parity("No page says that a backward of a tensor without history is an error"):
         lab.raises(
@@ -67,7 +67,7 @@ def grad_mode_in_functions(lab: Lab) -> None:
             lambda: result.sum().backward(),
             match="does not require grad",
         )
-    Inner.apply(x).sum().backward(create_graph=True)
+    RecordsGradMode.apply(x).sum().backward(create_graph=True)
     lab.same("grad mode with create_graph", modes[-1])
     x.grad = None
 
@@ -79,7 +79,7 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
     """
     x = lab.integers(4, low=1, high=3, requires_grad=True)
 
-    class Cube(Function):
+    class CubeFunction(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.save_for_backward(x)
@@ -91,14 +91,14 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
             return grad * 3 * x * x
 
     derivatives = []
-    total = Cube.apply(x).sum()
+    total = CubeFunction.apply(x).sum()
     for _ in range(3):
         (gradient,) = torch.autograd.grad(total, x, create_graph=True)
         derivatives.append(gradient.detach().clone())
         total = gradient.sum()
     lab.same("three derivatives of a cube", derivatives)
     lab.expect("the third", derivatives[2], [6.0] * 4)
-    outer = Cube.apply(Cube.apply(x))
+    outer = CubeFunction.apply(CubeFunction.apply(x))
     derivative = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
     second_derivatives = [torch.autograd.grad(derivative.sum(), x, retain_graph=True)[0] for _ in range(3)]
     lab.same("second derivative of a cube of a cube", second_derivatives)
@@ -116,10 +116,10 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     deep graph is freed without deep recursion.
     """
 
-    class Owner:
+    class OwnedObject:
         pass
 
-    class Keeper(Function):
+    class KeepsObjectInContext(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.owner = owners[0]
@@ -129,10 +129,10 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 2
 
-    owners = [Owner()]
+    owners = [OwnedObject()]
     watch = weakref.ref(owners[0])
     x = lab.integers(3, requires_grad=True)
-    result = Keeper.apply(x)
+    result = KeepsObjectInContext.apply(x)
     owners.clear()
     lab.holds("the context lives as long as the result", watch() is not None)
     result.sum().backward()
@@ -144,7 +144,7 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     deep = lab.integers(1, requires_grad=True)
     chain = deep
     for _ in range(600):
-        chain = _Doubled.apply(chain) - chain
+        chain = _DoubleFunction.apply(chain) - chain
     with lab.documented():
         lab.same("end of a chain", chain.detach())
     chain.backward()
@@ -170,12 +170,12 @@ def misuse_of_functions(lab: Lab) -> None:
     freed.
     """
     x = lab.integers(3, requires_grad=True)
-    bare = _Doubled()
+    bare = _DoubleFunction()
     lab.raises("calling an instance", lambda: bare(x), RuntimeError, TypeError)
     lab.raises("a backward alone", lambda: bare.apply_backward(x), AttributeError, RuntimeError, TypeError)  # type: ignore[attr-defined]
     stashed: list[Any] = []
 
-    class Stasher(Function):
+    class StoresItsContext(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.save_for_backward(x)
@@ -186,7 +186,7 @@ def misuse_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    result = Stasher.apply(x)
+    result = StoresItsContext.apply(x)
     lab.same("a saved tensor that is read through a stored context", stashed[0].saved_tensors[0].detach())
     result.sum().backward()
     lab.raises(
@@ -196,14 +196,14 @@ def misuse_of_functions(lab: Lab) -> None:
     )
     stashed.clear()
 
-    class WithoutBackward(Function):
+    class FunctionWithoutBackward(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x.clone()
 
-    lab.raises("no backward", lambda: WithoutBackward.apply(x).sum().backward(), NotImplementedError)
+    lab.raises("no backward", lambda: FunctionWithoutBackward.apply(x).sum().backward(), NotImplementedError)
 
-    class Saves(Function):
+    class SavesString(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.save_for_backward("word")
@@ -214,7 +214,7 @@ def misuse_of_functions(lab: Lab) -> None:
             return grad
 
     with lab.documented():
-        lab.raises("saving an object that is not a tensor", lambda: Saves.apply(x), TypeError)
+        lab.raises("saving an object that is not a tensor", lambda: SavesString.apply(x), TypeError)
 
 
 @behaviour(
@@ -228,7 +228,7 @@ def views_out_of_functions(lab: Lab) -> None:
     view is refused if the input requires grad.
     """
 
-    class Row(Function):
+    class ReturnsFirstRowView(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.shape = x.shape
@@ -240,7 +240,7 @@ def views_out_of_functions(lab: Lab) -> None:
             full[0] = grad[0] * 10
             return full
 
-    class Pair(Function):
+    class ReturnsViewAndDouble(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x.view_as(x), x * 2
@@ -251,7 +251,7 @@ def views_out_of_functions(lab: Lab) -> None:
 
     x = lab.integers(2, 3, requires_grad=True)
     base = x * 1
-    row = Row.apply(base)
+    row = ReturnsFirstRowView.apply(base)
     lab.shares("base and row", base, row)
     row.sum().backward()
     lab.expect("gradient of a row", x.grad, [[10.0] * 3, [0.0] * 3])
@@ -259,15 +259,15 @@ def views_out_of_functions(lab: Lab) -> None:
     with lab.parity("No page says that a write into a view that a Function returns is an error"):
         lab.raises(
             "in place on a view made by a Function",
-            lambda: Row.apply(base).mul_(2).sum(),
+            lambda: ReturnsFirstRowView.apply(base).mul_(2).sum(),
             match="custom Function",
         )
     with torch.no_grad():
         lab.same(
             "a Function's view and narrow have equal requires_grad flags",
-            Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad,
+            ReturnsFirstRowView.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad,
         )
-    first, second = Pair.apply(x * 1)
+    first, second = ReturnsViewAndDouble.apply(x * 1)
     with lab.parity("No page says that a write into a view that a Function returns is an error"):
         lab.raises("in place on one of several results", lambda: first.mul_(2), match="in-?place|inplace")
     second.mul_(3)
@@ -275,7 +275,7 @@ def views_out_of_functions(lab: Lab) -> None:
     second.sum().backward()
     lab.expect("in place on a result that is not a view", x.grad, [[6.0] * 3] * 2)
     without_gradient = lab.integers(2, 3)
-    view = Row.apply(without_gradient)
+    view = ReturnsFirstRowView.apply(without_gradient)
     view.add_(1)
     lab.same("in place without gradients", without_gradient)
 
@@ -291,7 +291,7 @@ def functions_change_local_tensors(lab: Lab) -> None:
     themselves, also before these tensors are saved.
     """
 
-    class Local(Function):
+    class WritesLocalTensors(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             local = x.clone()
@@ -311,7 +311,7 @@ def functions_change_local_tensors(lab: Lab) -> None:
             return grad + 0 * local
 
     x = lab.integers(3, 2, requires_grad=True)
-    result = Local.apply(x)
+    result = WritesLocalTensors.apply(x)
     lab.same("result", result.detach())
     result.sum().backward()
     lab.expect("gradient", x.grad, [[0.0, 0.0], [2.0, 2.0], [2.0, 2.0]])
@@ -335,10 +335,10 @@ def functions_on_subclasses(lab: Lab) -> None:
     also for a tensor subclass.
     """
 
-    class Marked(torch.Tensor):
+    class EmptySubclass(torch.Tensor):
         pass
 
-    class Through(Function):
+    class IdentityWithScaledGradient(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x
@@ -347,9 +347,9 @@ def functions_on_subclasses(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 5
 
-    x: Any = lab.integers(3).as_subclass(Marked).requires_grad_()
-    result = Through.apply(x)
-    lab.holds("the subclass stays", type(result) is Marked)
+    x: Any = lab.integers(3).as_subclass(EmptySubclass).requires_grad_()
+    result = IdentityWithScaledGradient.apply(x)
+    lab.holds("the subclass stays", type(result) is EmptySubclass)
     result.sum().backward()
     with lab.documented():
         lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
@@ -367,7 +367,7 @@ def backward_without_a_graph(lab: Lab) -> None:
     """
     flags = []
 
-    class Watch(Function):
+    class RecordsRequiresGradInBackward(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
             ctx.save_for_backward(x, y)
@@ -382,10 +382,10 @@ def backward_without_a_graph(lab: Lab) -> None:
 
     x: Any = lab.integers(3, requires_grad=True)
     y = lab.integers(3, requires_grad=True)
-    Watch.apply(x, y).sum().backward()
+    RecordsRequiresGradInBackward.apply(x, y).sum().backward()
     lab.same("gradients", (x.grad, y.grad))
     lab.holds("gradients need no gradient", not x.grad.requires_grad)
-    (first,) = torch.autograd.grad(Watch.apply(x, y).sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(RecordsRequiresGradInBackward.apply(x, y).sum(), x, create_graph=True)
     lab.holds("with create_graph they do", first.requires_grad)
     lab.same("flags seen in backward", flags)
     lab.holds("saved inputs still require grad", x.requires_grad and y.requires_grad)

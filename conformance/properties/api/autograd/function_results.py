@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Added(Function):
+class _AddInPlaceAndReturnTwo(Function):
     """An ``autograd.Function`` that returns ``a += b``, in place, and ``b + 2``."""
 
     @staticmethod
@@ -37,7 +37,7 @@ def changed_inputs_as_results(lab: Lab) -> None:
     is passed to the view's base.
     """
     without_gradient, added = lab.put([1.0, 2.0]), lab.put([3.0, 4.0], requires_grad=True)
-    changed, sum_of_two = _Added.apply(without_gradient, added)
+    changed, sum_of_two = _AddInPlaceAndReturnTwo.apply(without_gradient, added)
     with lab.parity("No page says that the result is the same Python object as the input"):
         lab.holds("the input itself is returned", changed is without_gradient)
     with lab.parity("No page says how the node of a Function is named"):
@@ -46,7 +46,7 @@ def changed_inputs_as_results(lab: Lab) -> None:
     changed.sum().backward()
     lab.expect("gradient of the second summand", added.grad, [1.0, 1.0])
 
-    class Twice(Function):
+    class ReturnsWrittenInputTwice(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             x.mul_(2)
@@ -58,15 +58,18 @@ def changed_inputs_as_results(lab: Lab) -> None:
             return first * 2 + second * 2
 
     leaf = lab.put([1.0, 2.0], requires_grad=True)
-    first_result, second_result = Twice.apply(leaf.clone())
+    first_result, second_result = ReturnsWrittenInputTwice.apply(leaf.clone())
     with lab.parity("No page says that two results are the same Python object"):
         lab.holds("a changed input returned twice is one tensor", first_result is second_result)
     first_result.sum().backward()
     lab.expect("its gradient", leaf.grad, [2.0, 2.0])
     with lab.parity("No page says that a changed view may not be returned twice"):
-        lab.raises("a changed view returned twice", lambda: Twice.apply(leaf.clone().view_as(leaf)))
+        lab.raises(
+            "a changed view returned twice",
+            lambda: ReturnsWrittenInputTwice.apply(leaf.clone().view_as(leaf)),
+        )
 
-    class Doubled(Function):
+    class DoublesInPlace(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
             ctx.mark_dirty(x)
@@ -79,7 +82,7 @@ def changed_inputs_as_results(lab: Lab) -> None:
     leaf.grad = None
     unused = lab.put([1.0], requires_grad=True)
     base = leaf.clone()
-    Doubled.apply(base[:], unused).sum().backward()
+    DoublesInPlace.apply(base[:], unused).sum().backward()
     lab.expect("gradient through a view", leaf.grad, [2.0, 2.0])
     lab.holds("a gradient that the backward returns as None is not added", unused.grad is None)
 
@@ -94,7 +97,7 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
     result does not require grad, and the other results do.
     """
 
-    class Cleared(Function):
+    class ZeroesInputInPlace(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
             x.mul_(0)
@@ -108,7 +111,7 @@ def changed_inputs_without_gradients(lab: Lab) -> None:
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     cleared_input = x.clone()
-    cleared, tripled = Cleared.apply(cleared_input, y)
+    cleared, tripled = ZeroesInputInPlace.apply(cleared_input, y)
     lab.shares("the input and the cleared result", cleared_input, cleared)
     lab.same("needs", [cleared.requires_grad, tripled.requires_grad])
     lab.same("value", cleared.detach())
@@ -132,7 +135,7 @@ def leaves_as_results(lab: Lab) -> None:
     receive the sum of the gradients of all its uses. Under ``no_grad`` the leaf remains a leaf.
     """
 
-    class Passed(Function):
+    class ReturnsInputAndSum(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             return a, a + b
@@ -143,13 +146,13 @@ def leaves_as_results(lab: Lab) -> None:
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
     hook_gradients: list[torch.Tensor] = []
-    same, total = Passed.apply(x, y)
+    same, total = ReturnsInputAndSum.apply(x, y)
     x.register_hook(lambda grad: hook_gradients.append(grad.clone()))
     (same + total).sum().backward()
     lab.same("gradients that the leaf's hook received", hook_gradients)
     lab.same("gradients", [x.grad, y.grad])
 
-    class Through(Function):
+    class ReturnsInput(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor) -> Any:
             return a
@@ -159,7 +162,7 @@ def leaves_as_results(lab: Lab) -> None:
             return grad
 
     with torch.no_grad():
-        out = Through.apply(x)
+        out = ReturnsInput.apply(x)
     lab.same("under no_grad", [x.requires_grad, out.grad_fn is None, x.is_leaf])
     rows = lab.integers(3, 2)
     first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
@@ -184,7 +187,7 @@ def saved_results_of_functions(lab: Lab) -> None:
     """
     positions: list[Any] = []
 
-    class Three(Function):
+    class ReturnsAndSavesThreeResults(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             parts = x * 1, x * 2, x * 3
@@ -199,7 +202,7 @@ def saved_results_of_functions(lab: Lab) -> None:
             return grads[0] + 2 * grads[1] + 3 * grads[2]
 
     x = lab.put([1.0, 2.0], requires_grad=True)
-    parts = Three.apply(x)
+    parts = ReturnsAndSavesThreeResults.apply(x)
     lab.same("places", [part.output_nr for part in parts])
     (parts[1] + parts[2]).sum().backward()
     lab.same("output numbers of the saved results", positions)

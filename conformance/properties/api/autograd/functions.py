@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Scaled(Function):
+class _ScaledProduct(Function):
     """An ``autograd.Function`` that returns ``x * y * factor``, for two tensors and a number."""
 
     @staticmethod
@@ -40,20 +40,20 @@ def custom_function_gradients(lab: Lab) -> None:
     differentiated twice.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
-    result = _Scaled.apply(x, 2.0, y)
+    result = _ScaledProduct.apply(x, 2.0, y)
     lab.same("value", result.detach())
     first, second = torch.autograd.grad(result.sum(), (x, y), create_graph=True)
     lab.same("first gradients", (first.detach(), second.detach()))
     mixed = torch.autograd.grad((first * 3).sum(), y)[0]
     lab.expect("mixed derivative", mixed, [[6.0] * 4] * 3)
     fixed = lab.integers(3, 4)
-    only = _Scaled.apply(x, 3.0, fixed)
+    only = _ScaledProduct.apply(x, 3.0, fixed)
     only.sum().backward()
     lab.same("gradient if the other input does not require grad", x.grad)
     lab.holds("an input that does not require grad has no gradient", fixed.grad is None)
     lab.holds(
         "a result of inputs without grad does not require grad",
-        not _Scaled.apply(fixed, 1.0, fixed).requires_grad,
+        not _ScaledProduct.apply(fixed, 1.0, fixed).requires_grad,
     )
 
 
@@ -66,7 +66,7 @@ def once_differentiable_functions(lab: Lab) -> None:
     """
     modes = []
 
-    class Tripled(Function):
+    class OnceDifferentiableTriple(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x * 3
@@ -78,7 +78,7 @@ def once_differentiable_functions(lab: Lab) -> None:
             return grad * 3
 
     x = lab.integers(4, requires_grad=True)
-    (first,) = torch.autograd.grad(Tripled.apply(x).sum() * x.sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(OnceDifferentiableTriple.apply(x).sum() * x.sum(), x, create_graph=True)
     lab.same("gradient", first.detach())
     with lab.parity("No page says that such a backward runs with gradients disabled"):
         lab.same("grad mode in backward", modes)
@@ -96,7 +96,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
     """
     received: list[Any] = []
 
-    class Cut(Function):
+    class ReturnsNoneAsGradient(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x * 2
@@ -105,7 +105,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return None
 
-    class Pair(Function):
+    class TwoOutputsRecordingGradients(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, materialize: bool) -> Any:
             ctx.set_materialize_grads(materialize)
@@ -117,15 +117,15 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
             return first_grad * 2, None
 
     x = lab.integers(3, requires_grad=True)
-    Cut.apply(x).sum().backward()
+    ReturnsNoneAsGradient.apply(x).sum().backward()
     with lab.parity("The pages allow None only for inputs that need no gradient"):
         lab.holds("a gradient that backward returns as None is not accumulated", x.grad is None)
-    (Cut.apply(x) + x * 4).sum().backward()
+    (ReturnsNoneAsGradient.apply(x) + x * 4).sum().backward()
     with lab.parity("The pages allow None only for inputs that need no gradient"):
         lab.expect("None beside another path", x.grad, [4.0, 4.0, 4.0])
     for materialize in (True, False):
         x.grad = None
-        Pair.apply(x, materialize)[0].sum().backward()
+        TwoOutputsRecordingGradients.apply(x, materialize)[0].sum().backward()
         lab.same(f"gradient with materialize={materialize}", x.grad)
     lab.same("gradients of the unused output", received)
 
@@ -141,7 +141,7 @@ def functions_that_return_inputs(lab: Lab) -> None:
     still called.
     """
 
-    class Through(Function):
+    class ReturnsInput(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x
@@ -150,7 +150,7 @@ def functions_that_return_inputs(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 2
 
-    class Twice(Function):
+    class ReturnsResultTwice(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             doubled = x * 2
@@ -162,7 +162,7 @@ def functions_that_return_inputs(lab: Lab) -> None:
 
     for shape in ((1,), (), (2, 3)):
         x = lab.integers(*shape, requires_grad=True)
-        result = Through.apply(x)
+        result = ReturnsInput.apply(x)
         with lab.parity("No page says that a returned input becomes another Python object"):
             lab.holds(
                 f"the result of {shape} is a new tensor with a graph", result is not x and not result.is_leaf
@@ -172,7 +172,7 @@ def functions_that_return_inputs(lab: Lab) -> None:
         result.sum().backward()
         lab.expect(f"gradient of {shape}", x.grad, torch.full(shape, 2.0))
     x = lab.integers(3, requires_grad=True)
-    first, second = Twice.apply(x)
+    first, second = ReturnsResultTwice.apply(x)
     (first.sum() + 3 * second.sum()).backward()
     lab.expect("gradient through a tensor that is returned twice", x.grad, [8.0, 8.0, 8.0])
 
@@ -189,7 +189,7 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     """
 
     def function_with_backward(gradient: Any) -> Any:
-        class Wrong(Function):
+        class CloneWithGivenBackward(Function):
             @staticmethod
             def forward(ctx: Any, x: torch.Tensor, *rest: Any) -> Any:
                 return x.clone()
@@ -198,7 +198,7 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
             def backward(ctx: Any, grad: Any) -> Any:
                 return gradient(grad)
 
-        return Wrong
+        return CloneWithGivenBackward
 
     x = lab.integers(2, 3, requires_grad=True)
     many = function_with_backward(lambda grad: (grad, grad))
@@ -218,17 +218,19 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
         "a gradient that is not a tensor", lambda: text.apply(x).sum().backward(), RuntimeError, TypeError
     )
 
-    class Broken(RuntimeError):
+    class BackwardHookError(RuntimeError):
         pass
 
-    def raise_broken(grad: Any) -> Any:
-        raise Broken("the backward gave up")
+    def raise_backward_hook_error(grad: Any) -> Any:
+        raise BackwardHookError("the backward gave up")
 
     def run_failing_backward() -> None:
         y = x * x
-        function_with_backward(raise_broken).apply(y + y).sum().backward()
+        function_with_backward(raise_backward_hook_error).apply(y + y).sum().backward()
 
-    lab.raises("an exception in backward", run_failing_backward, Broken, match="the backward gave up")
+    lab.raises(
+        "an exception in backward", run_failing_backward, BackwardHookError, match="the backward gave up"
+    )
     extra = function_with_backward(lambda grad: (grad, None, None))
     extra.apply(x, 1).sum().backward()
     lab.holds("superfluous Nones are allowed", x.grad is not None)
@@ -245,7 +247,7 @@ def non_differentiable_outputs(lab: Lab) -> None:
     """
     received: list[Any] = []
 
-    class Split(Function):
+    class ReturnsMaskAndDouble(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             mask = x > 0
@@ -258,7 +260,7 @@ def non_differentiable_outputs(lab: Lab) -> None:
             received.append(of_mask.clone())
             return grad * 2
 
-    class Shadow(Function):
+    class NonDifferentiableThirdOutput(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             output, shadow = x * 3, x + 1
@@ -271,13 +273,13 @@ def non_differentiable_outputs(lab: Lab) -> None:
             return grad * 3
 
     x = lab.put([1.0, -2.0, 3.0], requires_grad=True)
-    mask, doubled = Split.apply(x)
+    mask, doubled = ReturnsMaskAndDouble.apply(x)
     lab.same("requires_grad flags with a boolean output", [mask.requires_grad, doubled.requires_grad])
     lab.expect("mask", mask, [True, False, True])
     doubled.masked_fill(mask, 0).sum().backward()
     lab.expect("gradient", x.grad, [0.0, 2.0, 0.0])
     x.grad = None
-    output, nothing, shadow = Shadow.apply(x)
+    output, nothing, shadow = NonDifferentiableThirdOutput.apply(x)
     lab.same(
         "requires_grad flags with a floating non-differentiable output",
         [output.requires_grad, nothing, shadow.requires_grad],
@@ -303,7 +305,7 @@ def functions_in_place(lab: Lab) -> None:
     gradient then comes from the backward of this function.
     """
 
-    class Tripled(Function):
+    class TriplesInPlace(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.mark_dirty(x)
@@ -313,7 +315,7 @@ def functions_in_place(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 3
 
-    class Both(Function):
+    class AddsInPlace(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
             ctx.mark_dirty(x)
@@ -327,7 +329,7 @@ def functions_in_place(lab: Lab) -> None:
     x = lab.integers(2, 3, requires_grad=True)
     inner = x * 2
     before = inner._version
-    tripled = Tripled.apply(inner)
+    tripled = TriplesInPlace.apply(inner)
     with lab.parity("No page says that the result is the same Python object as the input"):
         lab.holds("the input itself is returned", tripled is inner)
     with lab.parity("The note says that the version increases, and not by how much"):
@@ -336,12 +338,12 @@ def functions_in_place(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [[6.0] * 3] * 2)
     x.grad = None
     base = x * 1
-    Tripled.apply(base[0])
+    TriplesInPlace.apply(base[0])
     lab.same("base after its row was changed", base.detach())
     base.sum().backward()
     lab.expect("gradient through the base", x.grad, [[3.0] * 3, [1.0] * 3])
     without_gradient, second = lab.integers(3), lab.integers(3, requires_grad=True)
-    result = Both.apply(without_gradient, second)
+    result = AddsInPlace.apply(without_gradient, second)
     lab.holds(
         "a tensor without grad that is changed then requires grad",
         result.requires_grad and without_gradient.requires_grad,
@@ -350,7 +352,7 @@ def functions_in_place(lab: Lab) -> None:
     lab.expect("gradient of the other input", second.grad, [2.0, 2.0, 2.0])
     leaf = lab.integers(3, requires_grad=True)
     with lab.parity("No page says that a Function may not change a leaf in place"):
-        lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
+        lab.raises("a leaf in place", lambda: TriplesInPlace.apply(leaf), match="leaf")
 
 
 @behaviour("autograd", must_detect=("value",), page="notes/extending.html")
@@ -359,7 +361,7 @@ def setup_context(lab: Lab) -> None:
     arguments are filled in, and the gradients are correct.
     """
 
-    class Power(Function):
+    class ScaledProductAndSum(Function):
         @staticmethod
         def forward(x: torch.Tensor, y: torch.Tensor, factor: int = 2) -> Any:
             return x * y * factor, x + y
@@ -378,7 +380,7 @@ def setup_context(lab: Lab) -> None:
 
     x, y = lab.integers(4, requires_grad=True), lab.integers(4, requires_grad=True)
     for arguments in ((x, y), (x, y, 3)):
-        product, total = Power.apply(*arguments)
+        product, total = ScaledProductAndSum.apply(*arguments)
         lab.same(f"values of {len(arguments)} arguments", (product.detach(), total.detach()))
         lab.same(
             f"gradients of {len(arguments)} arguments", torch.autograd.grad((product * total).sum(), (x, y))
@@ -395,7 +397,7 @@ def what_functions_save(lab: Lab) -> None:
     changed or freed after it was saved.
     """
 
-    class Keeps(Function):
+    class SavesInputsResultsAndNone(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor | None) -> Any:
             squared = x * x
@@ -410,12 +412,12 @@ def what_functions_save(lab: Lab) -> None:
             return grad * 2 * x + 0 * squared + extra, None
 
     x = lab.integers(3, requires_grad=True)
-    result = Keeps.apply(x, None)
+    result = SavesInputsResultsAndNone.apply(x, None)
     result.sum().backward()
     lab.same("gradient with None saved", x.grad)
     lab.raises("saved tensors after they were freed", lambda: result.sum().backward(), match="second time")
     saved_input = x * 1
-    result = Keeps.apply(saved_input, None)
+    result = SavesInputsResultsAndNone.apply(saved_input, None)
     saved_input.add_(1)
     lab.raises(
         "a saved input that was changed",
@@ -424,7 +426,7 @@ def what_functions_save(lab: Lab) -> None:
         type_is_documented=True,
         text_is_documented=True,
     )
-    result = Keeps.apply(x * 1, None)
+    result = SavesInputsResultsAndNone.apply(x * 1, None)
     result.mul_(2)
     lab.raises(
         "a saved output that was changed",
@@ -435,7 +437,7 @@ def what_functions_save(lab: Lab) -> None:
     )
     extra = lab.integers(3)
     x.grad = None
-    result = Keeps.apply(x, extra)
+    result = SavesInputsResultsAndNone.apply(x, extra)
     result.sum().backward(retain_graph=True)
     result.sum().backward()
     lab.same("gradient twice with a retained graph", x.grad)
@@ -452,7 +454,7 @@ def functions_with_other_things(lab: Lab) -> None:
     ``autograd.Function`` may also have no tensor among its arguments and results.
     """
 
-    class Mixed(Function):
+    class MixesTensorsWithOtherObjects(Function):
         @staticmethod
         def forward(ctx: Any, text: str, x: torch.Tensor, numbers: Any, y: torch.Tensor) -> Any:
             ctx.save_for_backward(x, y)
@@ -464,7 +466,7 @@ def functions_with_other_things(lab: Lab) -> None:
             assert grads[0] is None and grads[2] is None and grads[4] is None
             return None, grads[1] * y + grads[3], None, grads[1] * x + grads[3]
 
-    class Words(Function):
+    class RepeatsString(Function):
         @staticmethod
         def forward(ctx: Any, number: int, text: str) -> Any:
             return text * number
@@ -474,12 +476,14 @@ def functions_with_other_things(lab: Lab) -> None:
             return None, None
 
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
-    text, product, numbers, total, seven = Mixed.apply("w", x, [1, 2], y)
+    text, product, numbers, total, seven = MixesTensorsWithOtherObjects.apply("w", x, [1, 2], y)
     lab.same("things", [text, numbers, seven])
     (product * 2 + total).sum().backward()
     lab.same("gradients", [x.grad, y.grad])
     with lab.parity("No page says that a Function may have no tensor at all"):
-        lab.same("no tensors at all", Words.apply(2, "ab"))
-    grad_x, grad_y = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
+        lab.same("no tensors at all", RepeatsString.apply(2, "ab"))
+    grad_x, grad_y = torch.autograd.grad(
+        MixesTensorsWithOtherObjects.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True
+    )
     second_gradients = torch.autograd.grad((grad_x * grad_y).sum(), (x, y))
     lab.same("second gradients", second_gradients)

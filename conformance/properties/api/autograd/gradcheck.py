@@ -15,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _WrongFactor(Function):
+class _SquareWithWrongGradient(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         ctx.save_for_backward(x)
@@ -83,17 +83,17 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
     for fast in (False, True):
         lab.raises(
             f"a wrong factor, fast {fast}",
-            lambda: gradcheck(_WrongFactor.apply, (x,), fast_mode=fast),
+            lambda: gradcheck(_SquareWithWrongGradient.apply, (x,), fast_mode=fast),
             match="Jacobian mismatch",
         )
         lab.same(
             f"without raising, fast {fast}",
-            gradcheck(_WrongFactor.apply, (x,), fast_mode=fast, raise_exception=False),
+            gradcheck(_SquareWithWrongGradient.apply, (x,), fast_mode=fast, raise_exception=False),
         )
 
     calls: list[int] = []
 
-    class Random(Function):
+    class NondeterministicGradient(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
@@ -105,11 +105,11 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
 
     lab.raises(
         "a gradient that differs at each call",
-        lambda: gradcheck(Random.apply, (x,), fast_mode=False),
+        lambda: gradcheck(NondeterministicGradient.apply, (x,), fast_mode=False),
         match="not reentrant|mismatch",
     )
 
-    class Forgets(Function):
+    class IgnoresIncomingGradient(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
@@ -118,9 +118,12 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return torch.full_like(grad, 2.0)
 
-    lab.raises("a backward that ignores the incoming gradient", lambda: gradcheck(Forgets.apply, (x,)))
+    lab.raises(
+        "a backward that ignores the incoming gradient",
+        lambda: gradcheck(IgnoresIncomingGradient.apply, (x,)),
+    )
 
-    class Tangent(Function):
+    class WrongForwardModeTangent(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2
@@ -135,11 +138,13 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
 
     if lab.target.capable("forward_ad"):
         lab.raises(
-            "a wrong tangent", lambda: gradcheck(Tangent.apply, (x,), check_forward_ad=True), match="Jacobian"
+            "a wrong tangent",
+            lambda: gradcheck(WrongForwardModeTangent.apply, (x,), check_forward_ad=True),
+            match="Jacobian",
         )
-    lab.same("a correct backward beside a wrong tangent", gradcheck(Tangent.apply, (x,)))
+    lab.same("a correct backward beside a wrong tangent", gradcheck(WrongForwardModeTangent.apply, (x,)))
 
-    class Undefined(Function):
+    class WrongForZeroGradients(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2, t * 3
@@ -150,8 +155,8 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
                 return torch.ones_like(first_grad)
             return first_grad * 2 + second_grad * 3
 
-    lab.raises("a backward that returns ones for zeros", lambda: gradcheck(Undefined.apply, (x,)))
-    lab.same("gradient", torch.autograd.grad(_WrongFactor.apply(x).sum(), x)[0])
+    lab.raises("a backward that returns ones for zeros", lambda: gradcheck(WrongForZeroGradients.apply, (x,)))
+    lab.same("gradient", torch.autograd.grad(_SquareWithWrongGradient.apply(x).sum(), x)[0])
 
 
 @behaviour(

@@ -159,7 +159,7 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
     """
     needs: list[tuple[bool, bool]] = []
 
-    class Product(Function):
+    class ProductRecordingRequiresGrad(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             needs.append((a.requires_grad, b.requires_grad))
@@ -187,12 +187,15 @@ def gradcheck_passes_needs_on(lab: Lab) -> None:
     x, y = lab.floats(2, requires_grad=True), lab.floats(2, requires_grad=True)
     options: dict[str, Any] = {"check_forward_ad": True, "check_undefined_grad": False, "fast_mode": True}
     with lab.documented():
-        lab.same("both", gradcheck(Product.apply, (x, y), **options))
+        lab.same("both", gradcheck(ProductRecordingRequiresGrad.apply, (x, y), **options))
     lab.same("requires_grad flags of the inputs", sorted(set(needs)))
     lab.holds("the second input has a tangent", "second" in tangents_passed)
     tangents_passed.clear()
     with lab.documented():
-        lab.same("one input that does not require grad", gradcheck(Product.apply, (x, y.detach()), **options))
+        lab.same(
+            "one input that does not require grad",
+            gradcheck(ProductRecordingRequiresGrad.apply, (x, y.detach()), **options),
+        )
     lab.holds("an input that does not require grad has no tangent", not tangents_passed)
 
 

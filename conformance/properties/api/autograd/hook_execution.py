@@ -90,7 +90,7 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
     """
     needs: list[Any] = []
 
-    class Both(Function):
+    class CopiesOfTwoInputs(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
             needs.append(ctx.needs_input_grad)
@@ -101,7 +101,7 @@ def hooks_beside_missing_gradients(lab: Lab) -> None:
             return grad_x, None
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0])
-    first, second = Both.apply(x, y)
+    first, second = CopiesOfTwoInputs.apply(x, y)
     lab.same("which inputs need gradients", needs)
     hook_gradients: list[Any] = []
     first.register_hook(lambda grad: hook_gradients.append(("left", grad.clone())))
@@ -134,7 +134,7 @@ def retained_gradients_of_changed_tensors(lab: Lab) -> None:
     lab.expect("changed twice", b.grad, [7.0, 7.0])
     lab.expect("its leaf", x.grad, [70.0, 70.0])
 
-    class Halves(Function):
+    class DoubleAndTriple(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 2, t * 3
@@ -144,7 +144,7 @@ def retained_gradients_of_changed_tensors(lab: Lab) -> None:
             return first * 2 + second * 3
 
     x.grad = None
-    doubled, tripled = Halves.apply(x)
+    doubled, tripled = DoubleAndTriple.apply(x)
     doubled.retain_grad()
     tripled.retain_grad()
     doubled.mul_(2)
@@ -203,7 +203,7 @@ def what_grad_leaves_out(lab: Lab) -> None:
     """
     runs: list[str] = []
 
-    class Fails(Function):
+    class RaisesInBackward(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             return t * 1
@@ -214,7 +214,7 @@ def what_grad_leaves_out(lab: Lab) -> None:
             raise KeyError("not to be run")
 
     x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
-    guarded = Fails.apply(y)
+    guarded = RaisesInBackward.apply(y)
 
     def add_guarded_into_view() -> torch.Tensor:
         out = x.clone().view(-1)

@@ -85,12 +85,12 @@ def order_of_hooks(lab: Lab) -> None:
     with lab.parity("No page says that an error of a hook reaches the caller"):
         lab.raises("a hook that raises", lambda: z.sum().backward(), KeyError)
 
-    class Named:
+    class CallableHook:
         def __call__(self, grad: torch.Tensor) -> torch.Tensor:
             return grad * 7
 
     z = x * 1
-    z.register_hook(Named())
+    z.register_hook(CallableHook())
     x.grad = None
     z.sum().backward()
     lab.expect("a hook without a name", x.grad, [7.0, 7.0, 7.0])
@@ -196,13 +196,13 @@ def hooks_after_accumulation(lab: Lab) -> None:
     handle = x.register_post_accumulate_grad_hook(lambda t: calls.append(("first", t.grad.clone())))
     x.register_hook(lambda grad: calls.append(("tensor hook", grad.clone())))
 
-    def step_and_clear_gradient(t: Any) -> None:
+    def apply_sgd_step_and_clear_gradient(t: Any) -> None:
         calls.append(("second", t is x))
         with torch.no_grad():
             t.sub_(t.grad, alpha=2)
         t.grad = None
 
-    x.register_post_accumulate_grad_hook(step_and_clear_gradient)
+    x.register_post_accumulate_grad_hook(apply_sgd_step_and_clear_gradient)
     (x * 3).sum().backward()
     lab.same("calls of the hooks", calls)
     lab.same("leaf after its step", x.detach())
@@ -224,11 +224,11 @@ def hooks_after_accumulation(lab: Lab) -> None:
         lab.raises("a hook that returns something", lambda: second.sum().backward(), RuntimeError, TypeError)
     deleted = lab.integers(2, requires_grad=True)
 
-    class Hook:
+    class HookWithoutEffect:
         def __call__(self, t: torch.Tensor) -> None:
             pass
 
-    hook = Hook()
+    hook = HookWithoutEffect()
     watch = weakref.ref(hook)
     deleted.register_post_accumulate_grad_hook(hook)
     del hook

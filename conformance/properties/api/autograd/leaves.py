@@ -100,7 +100,7 @@ def small_graphs(lab: Lab) -> None:
     lab.close("exponent", torch.autograd.grad((2**x).sum(), x)[0], roundings=64)
     lab.close("both", torch.autograd.grad((x**y).sum(), (x, y)), roundings=64)
 
-    class Same(Function):
+    class ReturnsInputAndSum(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             return a, a + b
@@ -109,7 +109,7 @@ def small_graphs(lab: Lab) -> None:
         def backward(ctx: Any, ga: Any, gb: Any) -> Any:
             return ga + gb, gb
 
-    first, second = Same.apply(x, y)
+    first, second = ReturnsInputAndSum.apply(x, y)
     x.register_hook(lambda grad: grad * 2)
     (first + second * 2).sum().backward()
     lab.expect("gradient of a leaf that a Function returns", x.grad, [6.0] * 3)
@@ -166,7 +166,7 @@ def functions_with_tangents(lab: Lab) -> None:
     tensors, accept numbers, return views, write in place and return None.
     """
 
-    class Product(Function):
+    class ScaledProductWithJvp(Function):
         @staticmethod
         def forward(ctx: Any, factor: int, x: torch.Tensor, y: torch.Tensor) -> Any:
             ctx.factor = factor
@@ -179,7 +179,7 @@ def functions_with_tangents(lab: Lab) -> None:
             assert none is None
             return ctx.factor * (dx * y + x * dy)
 
-    class Row(Function):
+    class FirstRowViewWithJvp(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x.narrow(0, 0, 1)
@@ -188,7 +188,7 @@ def functions_with_tangents(lab: Lab) -> None:
         def jvp(ctx: Any, dx: Any) -> Any:
             return dx.narrow(0, 0, 1)
 
-    class Doubled(Function):
+    class DoublesInPlaceWithJvp(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             ctx.mark_dirty(x)
@@ -198,7 +198,7 @@ def functions_with_tangents(lab: Lab) -> None:
         def jvp(ctx: Any, dx: Any) -> Any:
             return dx.mul_(2)
 
-    class Through(Function):
+    class ReturnsInputWithJvp(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x
@@ -207,12 +207,12 @@ def functions_with_tangents(lab: Lab) -> None:
         def jvp(ctx: Any, dx: Any) -> Any:
             return dx * 1
 
-    class Without(Function):
+    class FunctionWithoutJvp(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             return x * 2
 
-    class Split(Function):
+    class NonDifferentiableOutputWithJvp(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
             flat = x * 0
@@ -226,14 +226,16 @@ def functions_with_tangents(lab: Lab) -> None:
     x, y, dx, dy = (lab.integers(2, 3) for _ in range(4))
     with forward.dual_level():
         a, b = forward.make_dual(x, dx), forward.make_dual(y, dy)
-        lab.same("product", [*forward.unpack_dual(Product.apply(3, a, b))])
-        lab.same("view", [*forward.unpack_dual(Row.apply(a))])
-        lab.same("in place", [*forward.unpack_dual(Doubled.apply(a * 1))])
+        lab.same("product", [*forward.unpack_dual(ScaledProductWithJvp.apply(3, a, b))])
+        lab.same("view", [*forward.unpack_dual(FirstRowViewWithJvp.apply(a))])
+        lab.same("in place", [*forward.unpack_dual(DoublesInPlaceWithJvp.apply(a * 1))])
         with lab.parity("The note requires a view, but does not say that other results are errors"):
-            lab.raises("a jvp that returns no view for a forward that does", lambda: Through.apply(a))
+            lab.raises(
+                "a jvp that returns no view for a forward that does", lambda: ReturnsInputWithJvp.apply(a)
+            )
         with lab.parity("No page says that a missing formula is an error"):
-            lab.raises("no jvp", lambda: Without.apply(a), NotImplementedError, RuntimeError)
-        doubled, flat = Split.apply(a)
+            lab.raises("no jvp", lambda: FunctionWithoutJvp.apply(a), NotImplementedError, RuntimeError)
+        doubled, flat = NonDifferentiableOutputWithJvp.apply(a)
         lab.same("a result with a tangent, of two results", [*forward.unpack_dual(doubled)])
         lab.holds("the non-differentiable result has no tangent", forward.unpack_dual(flat).tangent is None)
         leaf = lab.integers(3, requires_grad=True)

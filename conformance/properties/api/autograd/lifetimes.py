@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 from conformance.process_control.garbage_collector import collector_off
 
 
-class _Token:
+class _WeakReferenceableObject:
     """An object whose lifetime a behaviour observes through a weak reference."""
 
 
@@ -57,7 +57,7 @@ def cycles_within_graphs(lab: Lab) -> None:
     with lab.documented():
         lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
 
-    class Holds(Function):
+    class StoresObjectsInContext(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor, things: dict[str, Any]) -> Any:
             ctx.things = things
@@ -70,10 +70,10 @@ def cycles_within_graphs(lab: Lab) -> None:
             (result,) = ctx.saved_tensors
             return grad * result * ctx.things["out"], None
 
-    def token_of_context_with_own_result(backward: bool) -> Any:
+    def weak_reference_to_object_in_context(backward: bool) -> Any:
         x = lab.put([3.0], requires_grad=True)
-        things: dict[str, Any] = {"token": _Token()}
-        out = Holds.apply(x, things)
+        things: dict[str, Any] = {"token": _WeakReferenceableObject()}
+        out = StoresObjectsInContext.apply(x, things)
         things["out"] = out
         if backward:
             out.sum().backward()
@@ -82,7 +82,7 @@ def cycles_within_graphs(lab: Lab) -> None:
         return weakref.ref(things["token"])
 
     for backward in (False, True):
-        watch = token_of_context_with_own_result(backward)
+        watch = weak_reference_to_object_in_context(backward)
         lab.collect()
         lab.holds(f"a context that holds its result is freed, backward {backward}", lab.gone(watch))
 
@@ -96,7 +96,7 @@ def cycles_within_graphs(lab: Lab) -> None:
                 x = lab.put([1.0], requires_grad=True)
                 middle = _Identity.apply(x) if custom else x.clone()
                 node: Any = middle.grad_fn
-                token = _Token()
+                token = _WeakReferenceableObject()
 
                 def count_call(*arguments: Any, node: Any = node, token: Any = token) -> None:
                     calls.append(1)
@@ -130,8 +130,8 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     """
     x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)
 
-    def token_of_changed_view() -> Any:
-        token = _Token()
+    def weak_reference_to_object_in_view_graph() -> Any:
+        token = _WeakReferenceableObject()
         copied: Any = x.clone()
         copied.grad_fn.register_hook(lambda inputs, outputs, token=token: None)
         view = copied.view(4)
@@ -139,7 +139,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
         (view * 2).sum().backward()
         return weakref.ref(token)
 
-    lab.holds("the graph of a base is freed", lab.gone(token_of_changed_view()))
+    lab.holds("the graph of a base is freed", lab.gone(weak_reference_to_object_in_view_graph()))
     with lab.documented():
         lab.expect("gradient", x.grad, [[2.0, 0.0], [2.0, 0.0]])
     x.grad = None
@@ -160,7 +160,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     with lab.documented():
         lab.expect("its value", view, [1.0, 2.0])
 
-    class Collects(Function):
+    class RunsGarbageCollectionWhenFreed(Function):
         def __del__(self) -> None:
             gc.collect()
 
@@ -174,7 +174,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 
     parent.grad = None
     for _ in range(3):
-        Collects.apply(parent).sum().backward()
+        RunsGarbageCollectionWhenFreed.apply(parent).sum().backward()
     with lab.documented():
         lab.expect("garbage is collected while a node is freed", parent.grad, [6.0, 6.0])
 
@@ -194,9 +194,9 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
     """
     x = lab.put([1.0, 2.0], requires_grad=True)
 
-    def derivative_and_metadata_token(backward: bool) -> tuple[Any, Any]:
+    def derivative_and_weak_reference_to_metadata(backward: bool) -> tuple[Any, Any]:
         out: Any = x * x * x
-        token = _Token()
+        token = _WeakReferenceableObject()
         out.grad_fn.metadata["token"] = token
         (first,) = torch.autograd.grad(out.sum(), x, create_graph=True)
         if backward:
@@ -206,13 +206,13 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
 
     for anomaly in (False, True):
         with torch.autograd.set_detect_anomaly(anomaly):
-            first, watch = derivative_and_metadata_token(False)
+            first, watch = derivative_and_weak_reference_to_metadata(False)
             with lab.documented():
                 lab.same(f"first derivative, anomaly {anomaly}", first.detach())
             del first
             lab.collect()
             lab.holds(f"the token is freed, anomaly {anomaly}", lab.gone(watch))
-            first, watch = derivative_and_metadata_token(True)
+            first, watch = derivative_and_weak_reference_to_metadata(True)
             del first
             lab.collect()
             lab.holds(f"the token is freed after a backward, anomaly {anomaly}", lab.gone(watch))

@@ -82,7 +82,7 @@ def modes_as_decorators(lab: Lab) -> None:
     def double_in_inference_mode(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
-    class Holder:
+    class ClassWithNoGradMethod:
         @torch.no_grad()
         def method(self, t: torch.Tensor) -> torch.Tensor:
             return t * 2
@@ -90,7 +90,7 @@ def modes_as_decorators(lab: Lab) -> None:
     calls: dict[str, Any] = {
         "with parentheses": double_with_parentheses,
         "inferred": double_in_inference_mode,
-        "method": Holder().method,
+        "method": ClassWithNoGradMethod().method,
         "without": double_without_parentheses,
         "chosen": double_in_chosen_mode,
     }
@@ -116,11 +116,11 @@ def modes_as_decorators(lab: Lab) -> None:
 
     def decorate_class() -> Any:
         @torch.no_grad()
-        class Decorated:
+        class RecordsGradModeAtCreation:
             def __init__(self) -> None:
                 self.mode = torch.is_grad_enabled()
 
-        return Decorated
+        return RecordsGradModeAtCreation
 
     decorated = lab.warns("decorating a class", decorate_class, category=FutureWarning, match="class")
     with lab.parity("No page says what decorating a class does"):

@@ -17,48 +17,48 @@ def changes_that_are_allowed(lab: Lab) -> None:
     """
     x = lab.integers(2, 3, low=1, requires_grad=True)
 
-    def show_gradient(name: str, out: torch.Tensor) -> None:
+    def record_gradient(name: str, out: torch.Tensor) -> None:
         lab.same(name, torch.autograd.grad(out.sum(), x)[0])
 
     with torch.autograd.graph.allow_mutation_on_saved_tensors():
         saved = x.clone()
         out = saved**2
         saved.sin_()
-        show_gradient("changed in place", out)
+        record_gradient("changed in place", out)
 
         saved = x.clone()
         out = saved**2
         saved.zero_()
         saved.add_(5)
-        show_gradient("changed twice", out)
+        record_gradient("changed twice", out)
 
         saved = x.clone()
         out = saved**2
         saved[0].zero_()
-        show_gradient("through a view", out)
+        record_gradient("through a view", out)
 
         base = x.clone()
         view = base[0]
         out = view**2
         base.mul_(3)
-        show_gradient("the base of a saved view", out)
+        record_gradient("the base of a saved view", out)
 
         saved = x.clone()
         first = saved**2
         saved.mul_(2)
         second = saved**2
         saved.mul_(2)
-        show_gradient("two versions of it", first + second)
+        record_gradient("two versions of it", first + second)
 
         saved = x.clone()
         out = saved**2 + saved**3 + saved * saved
         saved.zero_()
-        show_gradient("saved many times", out)
+        record_gradient("saved many times", out)
 
         saved = x.clone()
         out = saved**2
         torch.sin(x.detach(), out=saved.detach())
-        show_gradient("by out=", out)
+        record_gradient("by out=", out)
 
         with torch.no_grad():
             saved = x.clone().requires_grad_()

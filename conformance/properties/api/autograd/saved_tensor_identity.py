@@ -89,7 +89,7 @@ def numbers_are_not_packed(lab: Lab) -> None:
     lab.expect("gradient", x.grad, [5.0, 5.0])
     versions: list[Any] = []
 
-    class Cube(Function):
+    class CubeFunction(Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             ctx.save_for_backward(t)
@@ -112,7 +112,7 @@ def numbers_are_not_packed(lab: Lab) -> None:
         return len(packed) - 1
 
     with saved_tensors_hooks(pack_as_index, lambda index: packed[index]):
-        cubed = Cube.apply(saved)
+        cubed = CubeFunction.apply(saved)
     with torch.no_grad():
         saved.mul_(4)
     x.grad = None
@@ -135,22 +135,22 @@ def hooks_entered_in_backward(lab: Lab) -> None:
     """
     calls: list[str] = []
 
-    def make_hooks(name: str, step: Any) -> Any:
-        def step_and_unpack(t: torch.Tensor) -> torch.Tensor:
+    def make_recording_hooks(name: str, step: Any) -> Any:
+        def run_callback_and_unpack(t: torch.Tensor) -> torch.Tensor:
             step()
             return t
 
-        return saved_tensors_hooks(lambda t: (calls.append(name), t)[1], step_and_unpack)  # type: ignore[func-returns-value]
+        return saved_tensors_hooks(lambda t: (calls.append(name), t)[1], run_callback_and_unpack)  # type: ignore[func-returns-value]
 
     x = lab.put([1.0, 2.0], requires_grad=True)
-    inner = make_hooks("inner", lambda: None)
-    enters = make_hooks("enters", lambda: inner.__enter__())
+    inner = make_recording_hooks("inner", lambda: None)
+    enters = make_recording_hooks("enters", lambda: inner.__enter__())
     for _ in range(3):
         with enters:
             out = x.pow(3)
         out.sum().backward()
-    outer = make_hooks("outer", lambda: None)
-    leaves = make_hooks("leaves", lambda: outer.__exit__())
+    outer = make_recording_hooks("outer", lambda: None)
+    leaves = make_recording_hooks("leaves", lambda: outer.__exit__())
     with outer, leaves:
         out = x.pow(3)
     outer.__enter__()

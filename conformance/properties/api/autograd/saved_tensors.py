@@ -172,11 +172,11 @@ def misused_packing_hooks(lab: Lab) -> None:
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
-    class Refused(Exception):
+    class PackingError(Exception):
         pass
 
-    def raise_refused(thing: Any) -> Any:
-        raise Refused("not this one")
+    def raise_packing_error(thing: Any) -> Any:
+        raise PackingError("not this one")
 
     def square_with_hooks(pack: Any, unpack: Any) -> torch.Tensor:
         with saved_tensors_hooks(pack, unpack):
@@ -184,11 +184,14 @@ def misused_packing_hooks(lab: Lab) -> None:
 
     with lab.parity("No page says that an error of a hook reaches the caller"):
         lab.raises(
-            "pack fails", lambda: square_with_hooks(raise_refused, lambda t: t), Refused, match="not this one"
+            "pack fails",
+            lambda: square_with_hooks(raise_packing_error, lambda t: t),
+            PackingError,
+            match="not this one",
         )
-    squared = square_with_hooks(lambda t: t, raise_refused)
+    squared = square_with_hooks(lambda t: t, raise_packing_error)
     with lab.parity("No page says that an error of a hook reaches the caller"):
-        lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
+        lab.raises("unpack fails", lambda: squared.sum().backward(), PackingError)
     not_a_tensor = square_with_hooks(lambda t: "word", lambda t: t)
     with lab.parity("The page says what the hook should return, not that another value is an error"):
         lab.raises("unpack gives a word", lambda: not_a_tensor.sum().backward(), TypeError)
@@ -373,22 +376,22 @@ def memory_of_graphs(lab: Lab) -> None:
     or when the result is freed.
     """
 
-    class Bag:
+    class WeakReferenceableObject:
         pass
 
-    def reference_to_attached_bag(t: torch.Tensor) -> Any:
-        bag = Bag()
+    def weak_reference_to_attached_object(t: torch.Tensor) -> Any:
+        bag = WeakReferenceableObject()
         t.bag = bag  # type: ignore[attr-defined]
         return weakref.ref(bag)
 
     x = lab.integers(3, low=1, requires_grad=True)
     a = x * 2
-    reference = reference_to_attached_bag(a)
+    reference = weak_reference_to_attached_object(a)
     total = a + 1
     del a
     lab.holds("a summand is freed", lab.gone(reference))
     a = x * 2
-    reference = reference_to_attached_bag(a)
+    reference = weak_reference_to_attached_object(a)
     square = a * a
     del a
     lab.holds("a factor is retained with its attributes", reference() is not None)
@@ -398,12 +401,12 @@ def memory_of_graphs(lab: Lab) -> None:
     with lab.documented():
         lab.same("gradient", x.grad)
     a = x * 2
-    reference = reference_to_attached_bag(a)
+    reference = weak_reference_to_attached_object(a)
     square = a * a
     del a, square
     lab.holds("the factor is freed with the result", lab.gone(reference))
     constant = x * 3
-    reference = reference_to_attached_bag(constant)
+    reference = weak_reference_to_attached_object(constant)
     indexed = constant[torch.tensor([0], device=lab.device)]
     del constant
     lab.holds("indexing does not retain the indexed tensor", lab.gone(reference))
@@ -412,7 +415,7 @@ def memory_of_graphs(lab: Lab) -> None:
         lab.same("gradient of indexing", x.grad)
 
 
-class _Intermediate(Function):
+class _SavesIntermediate(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         middle = x + 1
@@ -438,7 +441,7 @@ def packing_hooks_and_functions(lab: Lab) -> None:
         return len(packed) - 1
 
     with saved_tensors_hooks(pack_as_index, lambda index: packed[index]):
-        out = _Intermediate.apply(x)
+        out = _SavesIntermediate.apply(x)
     lab.same("packed", packed)
     out.sum().backward()
     lab.same("gradient", x.grad)

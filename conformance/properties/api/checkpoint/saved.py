@@ -48,14 +48,14 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
-    class Token:
+    class WeakReferenceableObject:
         pass
 
     watched: list[Any] = []
 
     def square_watched_intermediate(a: torch.Tensor) -> torch.Tensor:
         middle = a * 2
-        token = Token()
+        token = WeakReferenceableObject()
         middle.token = token  # type: ignore[attr-defined]
         watched.append(weakref.ref(token))
         return middle * middle
@@ -70,7 +70,7 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
 
     saved_inputs: list[torch.Tensor] = []
 
-    class Saves(Function):
+    class SavesSecondInput(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
             ctx.save_for_backward(b)
@@ -84,12 +84,12 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
 
     factor = lab.integers(3)
     x.grad = None
-    checkpoint(Saves.apply, x, factor, use_reentrant=False).sum().backward()
+    checkpoint(SavesSecondInput.apply, x, factor, use_reentrant=False).sum().backward()
     with lab.parity("No page says that the unpacked tensor is the same object"):
         lab.holds("a saved input is unpacked as the same object", saved_inputs[0] is factor)
     lab.same("gradient through a Function", x.grad)
 
-    class Three(Function):
+    class SavesThreeProducts(Function):
         @staticmethod
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
             w, y, z = a * b, b * c, a * c
@@ -102,9 +102,9 @@ def tensors_kept_by_checkpoints(lab: Lab) -> None:
             return grad * w, grad * y, grad * z
 
     inputs = [lab.integers(3, requires_grad=True) for _ in range(3)]
-    expected_gradients = torch.autograd.grad(Three.apply(*inputs).sum(), inputs)
+    expected_gradients = torch.autograd.grad(SavesThreeProducts.apply(*inputs).sum(), inputs)
     recomputed_gradients = torch.autograd.grad(
-        checkpoint(Three.apply, *inputs, use_reentrant=False).sum(), inputs
+        checkpoint(SavesThreeProducts.apply, *inputs, use_reentrant=False).sum(), inputs
     )
     lab.same("results that a Function saved", [expected_gradients, recomputed_gradients])
 

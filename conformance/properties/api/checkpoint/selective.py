@@ -21,7 +21,7 @@ from conformance.behaviours.lab import Lab
 aten = torch.ops.aten
 
 
-class _Counts(TorchDispatchMode):
+class _OperatorCountingMode(TorchDispatchMode):
     """A dispatch mode that counts the calls of each operator."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def kept_results(lab: Lab) -> None:
     counts: dict[str, dict[str, int]] = {}
     for name, policy in policies.items():
         out = checkpoint(chain_of_products, x, y, use_reentrant=False, context_fn=_context_function(policy))
-        with _Counts() as counter:
+        with _OperatorCountingMode() as counter:
             gradients = torch.autograd.grad(out.sum(), (x, y))
         lab.close(f"gradients, saved: {name}", gradients, roundings=256, matrix=True)
         counts[name] = {operator: counter.counts.get(operator, 0) for operator in ("mm", "sin")}
@@ -85,7 +85,7 @@ def policies_with_state(lab: Lab) -> None:
     x = lab.integers(3, 3, requires_grad=True)
     decisions: list[int] = []
 
-    class Policy:
+    class CountingPolicy:
         def __init__(self) -> None:
             self.product_count = 0
 
@@ -103,12 +103,12 @@ def policies_with_state(lab: Lab) -> None:
         out = checkpoint(
             lambda a: torch.mm(torch.mm(a, a), a), x, use_reentrant=False, context_fn=make_contexts
         )
-        with _Counts() as counter:
+        with _OperatorCountingMode() as counter:
             out.sum().backward()
         return int(counter.counts.get("mm", 0))
 
     of_both = products_in_backward(_context_function([aten.mm.default]))
-    of_one = products_in_backward(lambda: create_selective_checkpoint_contexts(Policy()))
+    of_one = products_in_backward(lambda: create_selective_checkpoint_contexts(CountingPolicy()))
     lab.same("gradient", x.grad)
     lab.same("asked", decisions)
     lab.holds("the product that is not saved runs again", of_one - of_both == 1)

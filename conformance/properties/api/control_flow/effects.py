@@ -65,7 +65,9 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
             lab.raises(name, lambda call=cond_of_branches: call(pred, x), *ERRORS)  # type: ignore[misc]
             lab.raises(
                 f"{name}, in a graph",
-                lambda call=cond_of_branches: graphs.traced(functionalize(call), pred, x, sizes="symbolic"),  # type: ignore[misc]
+                lambda call=cond_of_branches: graphs.traced(
+                    functionalize(call), pred, x, tracing_mode="symbolic"
+                ),  # type: ignore[misc]
                 *ERRORS,
             )
 
@@ -176,7 +178,9 @@ def writes_inside_are_kept_inside(lab: Lab) -> None:
     }
     for name, function in functions.items():
         torch_testing_internals.reset_dynamo()
-        graph = graphs.traced(functionalize(function), x, row, sizes="fake", closures=True)
+        graph = graphs.traced(
+            functionalize(function), x, row, tracing_mode="fake", allow_closed_over_tensors=True
+        )
         results, expected = [graph(x, row), graph(-x, row)], [function(x, row), function(-x, row)]
         lab.same(name, results)
         lab.holds(f"{name}: as the function", trees_are_equal(results, expected))

@@ -24,11 +24,15 @@ from conformance.properties.api.control_flow.loops import (
 Function = Callable[..., Any]
 
 
-def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False) -> Function:
-    """Return the graph of a function, traced on inputs. ``sizes`` is ``real``, ``fake`` or ``symbolic``
-    (dynamic shapes). Tests replace this function by a faulty one.
+def traced(
+    function: Function, *inputs: Any, tracing_mode: str, allow_closed_over_tensors: bool = False
+) -> Function:
+    """Return the graph of a function, traced on inputs. ``tracing_mode`` is ``real``, ``fake`` or
+    ``symbolic`` (dynamic shapes). Tests replace this function by a faulty one.
     """
-    graph: Function = torch_testing_internals.graph_of(function, *inputs, sizes=sizes, closures=closures)
+    graph: Function = torch_testing_internals.graph_of(
+        function, *inputs, sizes=tracing_mode, closures=allow_closed_over_tensors
+    )
     return graph
 
 
@@ -43,11 +47,11 @@ def compare_graphs_with_function(
     variants = [("traced", function, "real"), ("functionalized", functionalize(function), "fake")]
     if dynamic:
         variants.append(("traced", function, "symbolic"))
-    for variant, changed, sizes in variants:
-        graph = traced(changed, *calls[0], sizes=sizes)
+    for variant, changed, tracing_mode in variants:
+        graph = traced(changed, *calls[0], tracing_mode=tracing_mode)
         results = [graph(*inputs) for inputs in calls]
-        lab.same(f"{name}, {variant}, {sizes}", results)
-        expect_results_of_function(lab, f"{name}, {variant}, {sizes}", results, function, *calls)
+        lab.same(f"{name}, {variant}, {tracing_mode}", results)
+        expect_results_of_function(lab, f"{name}, {variant}, {tracing_mode}", results, function, *calls)
 
 
 def expect_results_of_function(

@@ -168,7 +168,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
 def _compare_gradients_of_cond(lab: Lab, a: torch.Tensor) -> None:
     """Compare the gradients of ``cond`` for a module as branch and for a tree of results."""
 
-    class Module(torch.nn.Module):
+    class ScaledSquareModule(torch.nn.Module):
         def __init__(self, weight: torch.Tensor) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(weight)
@@ -176,7 +176,7 @@ def _compare_gradients_of_cond(lab: Lab, a: torch.Tensor) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.weight * x.square()
 
-    module = Module(lab.integers(2))
+    module = ScaledSquareModule(lab.integers(2))
     for value in (True, False):
         chosen = branches.call_cond(predicate_tensor(lab, value), module, lambda v: (v + 4).abs(), (a,))
         reference = module(a) if value else (a + 4).abs()

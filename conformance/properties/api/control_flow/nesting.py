@@ -23,17 +23,19 @@ def compare_graph_with_function(
     name: str,
     function: Function,
     *calls: tuple[Any, ...],
-    sizes: str = "symbolic",
-    closures: bool = False,
+    tracing_mode: str = "symbolic",
+    allow_closed_over_tensors: bool = False,
 ) -> None:
     """Trace the graph of a function on the first of ``calls``. Compare the results of the graph with the
     function's results, for all of ``calls``.
     """
     torch_testing_internals.reset_dynamo()
-    graph = graphs.traced(function, *calls[0], sizes=sizes, closures=closures)
+    graph = graphs.traced(
+        function, *calls[0], tracing_mode=tracing_mode, allow_closed_over_tensors=allow_closed_over_tensors
+    )
     results = [graph(*inputs) for inputs in calls]
-    lab.same(f"{name}, {sizes}", results)
-    graphs.expect_results_of_function(lab, f"{name}, {sizes}", results, function, *calls)
+    lab.same(f"{name}, {tracing_mode}", results)
+    graphs.expect_results_of_function(lab, f"{name}, {tracing_mode}", results, function, *calls)
 
 
 def predicate_combinations(lab: Lab, count: int) -> list[list[torch.Tensor]]:
@@ -69,8 +71,8 @@ def graphs_of_nested_cond(lab: Lab) -> None:
     """
     x = lab.integers(3, 2)
     calls = [(p, q, x) for p, q in predicate_combinations(lab, 2)]
-    for sizes in ("real", "fake", "symbolic"):
-        compare_graph_with_function(lab, "nested", nested_cond, *calls, sizes=sizes)
+    for tracing_mode in ("real", "fake", "symbolic"):
+        compare_graph_with_function(lab, "nested", nested_cond, *calls, tracing_mode=tracing_mode)
     compare_graph_with_function(
         lab,
         "with a tensor that a branch creates",
@@ -78,7 +80,7 @@ def graphs_of_nested_cond(lab: Lab) -> None:
             p, lambda b, q: nested_cond(q, p, b) + torch.ones_like(b), minus_one, (a, q)
         ),
         *calls,
-        sizes="fake",
+        tracing_mode="fake",
     )
     compare_graph_with_function(
         lab,
@@ -87,14 +89,14 @@ def graphs_of_nested_cond(lab: Lab) -> None:
             torch.cond(p, torch.neg, torch.abs, (a,)) + torch.cond(q, torch.add, torch.mul, (a, a))
         ),
         *calls,
-        sizes="fake",
+        tracing_mode="fake",
     )
     functions = lambda a, b: torch.cond(a.sum() > b.sum(), torch.add, torch.mul, (a, b))  # noqa: E731
     y = lab.integers(3, 2)
     compare_graph_with_function(lab, "functions of torch", functions, (x, y), (y, x))
     torch_testing_internals.reset_dynamo()
-    first = graphs.traced(functions, x, y, sizes="real")
-    second = graphs.traced(functionalize(first), x, y, sizes="real")
+    first = graphs.traced(functions, x, y, tracing_mode="real")
+    second = graphs.traced(functionalize(first), x, y, tracing_mode="real")
     results = [second(x, y), second(y, x)]
     lab.same("traced anew", results)
     graphs.expect_results_of_function(lab, "traced anew", results, functions, (x, y), (y, x))
@@ -124,14 +126,14 @@ def graphs_of_nested_loops(lab: Lab) -> None:
         inner = while_loop(lambda j, b: j < 2, lambda j, b: (j + 1, b + 1), (j, a))
         return i + 1, inner[0] * 0, inner[1] * 2
 
-    for sizes in ("real", "fake", "symbolic"):
+    for tracing_mode in ("real", "fake", "symbolic"):
         compare_graph_with_function(
             lab,
             "while_loop in while_loop",
             lambda i, j, a: while_loop(lambda i, j, a: i < 3, body_with_inner_loop, (i, j, a)),
             (zero, start, x),
             (start, zero, x),
-            sizes=sizes,
+            tracing_mode=tracing_mode,
         )
     compare_graph_with_function(
         lab,
@@ -172,7 +174,7 @@ def graphs_of_nested_loops(lab: Lab) -> None:
         "functionalized",
         functional,
         *[(p, x, row) for (p,) in predicate_combinations(lab, 1)],
-        sizes="fake",
+        tracing_mode="fake",
     )
 
 
@@ -275,17 +277,20 @@ def graphs_of_closures(lab: Lab) -> None:
             name,
             function,
             *[(p, v) for (p,) in predicate_combinations(lab, 1) for v in (x, -x)],
-            closures=True,
+            allow_closed_over_tensors=True,
         )
     torch_testing_internals.reset_dynamo()
-    for sizes in ("real", "symbolic"):
-        graph = graphs.traced(functions["tensors"], lab.put(True), x, sizes=sizes, closures=True)
+    for tracing_mode in ("real", "symbolic"):
+        graph = graphs.traced(
+            functions["tensors"], lab.put(True), x, tracing_mode=tracing_mode, allow_closed_over_tensors=True
+        )
         for tensor in (a, b):
             tensor.add_(1)
         results = [graph(p, x) for (p,) in predicate_combinations(lab, 1)]
-        lab.same(f"after a write, {sizes}", results)
+        lab.same(f"after a write, {tracing_mode}", results)
         lab.holds(
-            f"after a write, {sizes}: graph and function agree", trees_are_equal(results, [x + a, x * b])
+            f"after a write, {tracing_mode}: graph and function agree",
+            trees_are_equal(results, [x + a, x * b]),
         )
 
 

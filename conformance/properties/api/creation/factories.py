@@ -46,22 +46,24 @@ def factories_many_times(lab: Lab) -> None:
     """
     where: dict[str, Any] = {"device": lab.device}
 
-    def calls_of(factory: Any, *argument_lists: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
+    def calls_of_factory(factory: Any, *argument_lists: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
         return [functools.partial(factory, *arguments, **where) for arguments in argument_lists]
 
     # The calls of a factory differ in one argument, and their results have the same size if possible. This
     # detects a factory that returns the result of an earlier call.
     factory_calls = {
-        "tril_indices": calls_of(torch.tril_indices, (91, 92), (92, 92), (92, 93, -1), (92, 93, 2)),
-        "triu_indices": calls_of(torch.triu_indices, (92, 91), (91, 91), (91, 92, 1), (91, 92, -2)),
-        "kaiser_window": calls_of(
+        "tril_indices": calls_of_factory(torch.tril_indices, (91, 92), (92, 92), (92, 93, -1), (92, 93, 2)),
+        "triu_indices": calls_of_factory(torch.triu_indices, (92, 91), (91, 91), (91, 92, 1), (91, 92, -2)),
+        "kaiser_window": calls_of_factory(
             torch.kaiser_window, (300, True, 9.0), (300, True, 5.0), (300, False, 5.0), (301, False, 5.0)
         ),
-        "kaiser_window with default arguments": calls_of(torch.kaiser_window, (300,), (301,)),
-        "kaiser_window with a choice": calls_of(torch.kaiser_window, (300, True), (300, False), (301, False)),
-        "eye": calls_of(torch.eye, (60, 70), (70, 60)),
-        "linspace": calls_of(torch.linspace, (0, 1, 300), (1, 0, 300)),
-        "arange": calls_of(torch.arange, (0, 300), (1, 301)),
+        "kaiser_window with default arguments": calls_of_factory(torch.kaiser_window, (300,), (301,)),
+        "kaiser_window with a choice": calls_of_factory(
+            torch.kaiser_window, (300, True), (300, False), (301, False)
+        ),
+        "eye": calls_of_factory(torch.eye, (60, 70), (70, 60)),
+        "linspace": calls_of_factory(torch.linspace, (0, 1, 300), (1, 0, 300)),
+        "arange": calls_of_factory(torch.arange, (0, 300), (1, 301)),
     }
     for name, calls in factory_calls.items():
         with lab.parity("The note on numerical accuracy does not promise bitwise equal windows and ranges"):

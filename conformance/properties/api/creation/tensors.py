@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Sequence:
+class _NonListSequence:
     """A sequence whose class is not derived from list."""
 
     def __init__(self, items: list[Any]) -> None:
@@ -48,7 +48,7 @@ def tensor_of_numbers(lab: Lab) -> None:
     lab.expect("tuples", torch.tensor(((1,), (0,)), **where), [[1], [0]])
     lab.expect("mixed", torch.tensor([[1, True], [0.0, 1]], **where), [[1, 1], [0, 1]])
     lab.expect("a range", torch.tensor(range(2), **where), [0, 1])
-    lab.expect("another sequence", torch.tensor(_Sequence([1, 0]), **where), [1, 0])
+    lab.expect("another sequence", torch.tensor(_NonListSequence([1, 0]), **where), [1, 0])
     lab.expect("nothing", torch.tensor([], **where), torch.zeros(0))
     lab.expect("nested nothing", torch.tensor([[], []], **where), torch.zeros(2, 0))
     with lab.parity("The page does not mention lists of tensors as data"):

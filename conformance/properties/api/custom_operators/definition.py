@@ -277,8 +277,11 @@ def arguments_of_operators(lab: Lab) -> None:
         return x * y, x + y
 
     lab.same("an explicit schema", product_and_sum(x, 2.0))
-    lab.same("inferred", torch.library.infer_schema(_typed, mutates_args=()))
-    lab.same("inferred with a name", torch.library.infer_schema(_typed, op_name="typed", mutates_args={"x"}))
+    lab.same("inferred", torch.library.infer_schema(_function_with_annotations, mutates_args=()))
+    lab.same(
+        "inferred with a name",
+        torch.library.infer_schema(_function_with_annotations, op_name="typed", mutates_args={"x"}),
+    )
 
     @custom_op(f"{SPACE}::one", mutates_args=())
     def double_each(xs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -305,7 +308,11 @@ def arguments_of_operators(lab: Lab) -> None:
     lab.raises("no tensor and no device", define_without_tensor, ValueError, match="device")
     lab.raises("no annotations", lambda: torch.library.infer_schema(lambda x: x, mutates_args=()), ValueError)
     with lab.parity("No page says that a variable number of arguments is refused"):
-        lab.raises("any number", lambda: torch.library.infer_schema(_starred, mutates_args=()), ValueError)
+        lab.raises(
+            "any number",
+            lambda: torch.library.infer_schema(_function_with_varargs, mutates_args=()),
+            ValueError,
+        )
 
     @custom_op(f"{SPACE}::replaced", mutates_args=())
     def replaced(x: torch.Tensor) -> torch.Tensor:
@@ -323,11 +330,11 @@ def arguments_of_operators(lab: Lab) -> None:
         lab.same("a definition replaces another", [first, replaced_again(x)])
 
 
-def _typed(x: torch.Tensor, y: int, z: float = 1.0) -> torch.Tensor:
+def _function_with_annotations(x: torch.Tensor, y: int, z: float = 1.0) -> torch.Tensor:
     """Return x. This function has annotations from which a schema can be inferred."""
     return x
 
 
-def _starred(*args: torch.Tensor) -> torch.Tensor:
+def _function_with_varargs(*args: torch.Tensor) -> torch.Tensor:
     """Return the first argument. No schema can be inferred for ``*args``."""
     return args[0]

@@ -214,20 +214,20 @@ def modes_and_operators(lab: Lab) -> None:
     """
     calls: list[str] = []
 
-    class Mode(TorchDispatchMode):
+    class PassThroughMode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
     op = _define_square("under_mode")
 
-    @op.register_torch_dispatch(Mode)  # type: ignore[untyped-decorator]
+    @op.register_torch_dispatch(PassThroughMode)  # type: ignore[untyped-decorator]
     def scale_under_mode(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         calls.append(function.overloadpacket.__name__)
         return args[0] * 10
 
     x = lab.integers(3)
     lab.same("without the mode", op(x))
-    with Mode():
+    with PassThroughMode():
         lab.same("under the mode", op(x))
         lab.same("another operator", x + 1)
     lab.same("calls", calls)

@@ -36,7 +36,7 @@ def graphs_of_operators(lab: Lab) -> None:
         return (x > 0).nonzero()
 
     @positions_of_positive.register_fake
-    def fake_places(x: torch.Tensor) -> torch.Tensor:
+    def fake_positions_of_positive(x: torch.Tensor) -> torch.Tensor:
         size = torch.library.get_ctx().new_dynamic_size()
         return x.new_empty((size, x.dim()), dtype=torch.int64)
 

@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE, unique_name
 
 
-def _dispatch_key(lab: Lab) -> str:
+def _dispatch_key_of_device(lab: Lab) -> str:
     """Return the name of the dispatch key of the Lab's device."""
     return str(torch._C._dispatch_key_for_device(lab.device.type))
 
@@ -41,7 +41,7 @@ def derivatives_by_name(lab: Lab) -> None:
     for way in ("name", "overload"):
         with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
             library.define("low_square(Tensor x) -> Tensor")
-            library.impl("low_square", lambda x: x * x, _dispatch_key(lab))
+            library.impl("low_square", lambda x: x * x, _dispatch_key_of_device(lab))
             op = getattr(torch.ops, SPACE).low_square
             target = f"{SPACE}::low_square" if way == "name" else op.default
             torch.library.register_autograd(
@@ -53,7 +53,7 @@ def derivatives_by_name(lab: Lab) -> None:
             lab.same(f"gradient by {way}", torch.autograd.grad(op(x).sum(), x)[0])
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("low_scale(Tensor w, int x = 2, *, int y = 3, int z) -> Tensor")
-        library.impl("low_scale", lambda w, x=2, *, y=3, z: w * x * y * z, _dispatch_key(lab))
+        library.impl("low_scale", lambda w, x=2, *, y=3, z: w * x * y * z, _dispatch_key_of_device(lab))
         received: list[Any] = []
 
         def record_and_save_factor(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
@@ -119,7 +119,7 @@ def rules_by_name(lab: Lab) -> None:
     for way in ("name", "overload"):
         with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
             library.define("low_cast(Tensor x) -> Tensor")
-            library.impl("low_cast", lambda x: x * 2, _dispatch_key(lab))
+            library.impl("low_cast", lambda x: x * 2, _dispatch_key_of_device(lab))
             op = getattr(torch.ops, SPACE).low_cast
             target = f"{SPACE}::low_cast" if way == "name" else op.default
             torch.library.register_autocast(target, kind, torch.float16, lib=library)
@@ -128,7 +128,7 @@ def rules_by_name(lab: Lab) -> None:
             lab.same(f"outside by {way}", op(x))
     with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
         library.define("low_batch(Tensor w, int x = 2, *, int y = 3, float z) -> Tensor")
-        library.impl("low_batch", lambda w, x=2, *, y=3, z: w * x * y * z, _dispatch_key(lab))
+        library.impl("low_batch", lambda w, x=2, *, y=3, z: w * x * y * z, _dispatch_key_of_device(lab))
         calls: list[Any] = []
 
         def batching_rule(info: Any, in_dims: Any, w: Any, x: int = 2, *, y: int = 3, z: float) -> Any:
@@ -227,7 +227,7 @@ def what_overrides_what(lab: Lab) -> None:
         library.impl(
             "low_formats",
             lambda x, formats: (received.append(list(formats)), x.clone())[1],  # type: ignore[func-returns-value]
-            _dispatch_key(lab),
+            _dispatch_key_of_device(lab),
         )
         lab.same(
             "with formats", space.low_formats(lab.integers(2), [torch.contiguous_format, torch.channels_last])

@@ -65,11 +65,13 @@ def datasets_of_tensors(lab: Lab) -> None:
     part = Subset(pairs, [4, 1, 3])
     with lab.parity("No page says that ConcatDataset refuses an iterable dataset"):
         lab.raises(
-            "ConcatDataset of an iterable dataset", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError
+            "ConcatDataset of an iterable dataset",
+            lambda: ConcatDataset([pairs, _RowStream(x)]),
+            AssertionError,
         )
     with lab.parity("No page says which error an index beyond the end raises"):
         lab.raises("one index beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
-    lossy: Any = StackDataset(_LossyRows(x), y)  # type: ignore[arg-type]
+    lossy: Any = StackDataset(_RowsWithoutFirstOfBatch(x), y)  # type: ignore[arg-type]
     with lab.parity("No page says that a wrong number of samples from __getitems__ is refused"):
         lab.raises(
             "a dataset that returns too few samples for its indices",
@@ -147,7 +149,7 @@ def collating_samples(lab: Lab) -> None:
     converted = default_convert({"a": numpy.ones(2), "b": [first, "word"], "c": Point(numpy.zeros(1), 2)})
     lab.same("converted", (converted["b"], type(converted["c"]).__name__))
     lab.same("arrays become tensors", converted["a"], host=True)
-    owned = _OwnMapping({"a": first, "b": 2})
+    owned = _UserDefinedMapping({"a": first, "b": 2})
     with lab.parity("The page promises a mapping, not the type of the sample's mapping"):
         lab.same(
             "mappings keep their type", [type(default_convert(owned)).__name__, default_convert(owned)["a"]]
@@ -183,7 +185,7 @@ def collating_samples(lab: Lab) -> None:
         lab.raises("None", lambda: default_collate([None, None]), TypeError)
 
 
-class _OwnMapping(collections.UserDict[str, Any]):
+class _UserDefinedMapping(collections.UserDict[str, Any]):
     """A mapping of a user-defined type."""
 
 
@@ -198,19 +200,19 @@ class _TensorRows(Dataset):  # type: ignore[type-arg]
         return self.tensor[index]
 
 
-class _BatchedRows(_TensorRows):
+class _RowsWithGetItems(_TensorRows):
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         return list(self.tensor[indices])
 
 
-class _LossyRows(_TensorRows):
+class _RowsWithoutFirstOfBatch(_TensorRows):
     """A dataset whose ``__getitems__`` omits the first of the requested samples."""
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         return list(self.tensor[indices[1:]])
 
 
-class _Stream(IterableDataset):  # type: ignore[type-arg]
+class _RowStream(IterableDataset):  # type: ignore[type-arg]
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
 
@@ -236,7 +238,7 @@ def loading_batches(lab: Lab) -> None:
             for drop in (True, False)
         ],
     )
-    lab.same("several samples at once", list(DataLoader(_BatchedRows(data.tensor), batch_size=5)))
+    lab.same("several samples at once", list(DataLoader(_RowsWithGetItems(data.tensor), batch_size=5)))
     lab.same(
         "batches from a collate_fn",
         list(DataLoader(data, batch_size=5, collate_fn=lambda batch: torch.stack(batch).sum(0))),
@@ -255,10 +257,12 @@ def loading_batches(lab: Lab) -> None:
     first, second = next(iter(loader)), next(iter(loader))
     lab.holds("two epochs have different orders", not torch.equal(first, second))
     lab.holds("two epochs have the same samples", torch.equal(first.sum(0), second.sum(0)))
-    lab.same("a stream", list(DataLoader(_Stream(data.tensor), batch_size=4)))
+    lab.same("a stream", list(DataLoader(_RowStream(data.tensor), batch_size=4)))
     lab.same(
         "streams in a row",
-        list(DataLoader(ChainDataset([_Stream(data.tensor[:3]), _Stream(data.tensor[5:])]), batch_size=4)),
+        list(
+            DataLoader(ChainDataset([_RowStream(data.tensor[:3]), _RowStream(data.tensor[5:])]), batch_size=4)
+        ),
     )
     lab.same("pairs", list(DataLoader(TensorDataset(data.tensor, data.tensor[:, 0]), batch_size=6)))
     lab.same(
@@ -285,12 +289,12 @@ def loading_batches(lab: Lab) -> None:
     with lab.parity("The page says that samplers do not fit iterable datasets, and does not mention shuffle"):
         lab.raises(
             "an iterable dataset with shuffle",
-            lambda: DataLoader(_Stream(data.tensor), shuffle=True),
+            lambda: DataLoader(_RowStream(data.tensor), shuffle=True),
             ValueError,
         )
     lab.raises(
         "an iterable dataset with a sampler",
-        lambda: DataLoader(_Stream(data.tensor), sampler=[0]),
+        lambda: DataLoader(_RowStream(data.tensor), sampler=[0]),
         ValueError,
     )
     for name in ("batch_size", "sampler", "drop_last", "dataset"):

@@ -52,7 +52,7 @@ class _IndexLists(Dataset):  # type: ignore[type-arg]
         return torch.tensor(indices) * 10
 
 
-class _Slow(Dataset):  # type: ignore[type-arg]
+class _SlowSamples(Dataset):  # type: ignore[type-arg]
     """A dataset with one sample, which takes two seconds to read."""
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class _FailingStream(IterableDataset):  # type: ignore[type-arg]
         raise LookupError("the beginning")
 
 
-class _Convolved(Dataset):  # type: ignore[type-arg]
+class _ConvolutionSamples(Dataset):  # type: ignore[type-arg]
     """A dataset whose samples are computed with a convolution."""
 
     def __len__(self) -> int:
@@ -256,7 +256,7 @@ def lives_of_workers(lab: Lab) -> None:
         ),
         (
             "a worker that takes too long",
-            _worker_loader(_Slow(), num_workers=1, timeout=0.2),
+            _worker_loader(_SlowSamples(), num_workers=1, timeout=0.2),
             RuntimeError,
             "timed out",
         ),
@@ -285,7 +285,9 @@ def work_of_workers(lab: Lab) -> None:
         "shape of a module's output on the device", module(torch.ones(1, 1, 8, 8, device=lab.device)).shape
     )
     lab.expect(
-        "convolutions of workers", [int(x.max()) for x in _worker_loader(_Convolved())], [0, 9, 18, 27]
+        "convolutions of workers",
+        [int(x.max()) for x in _worker_loader(_ConvolutionSamples())],
+        [0, 9, 18, 27],
     )
     shared = list(_worker_loader(IndexSamples(4), batch_size=2, collate_fn=_collate_with_shared_flag))
     with lab.parity("No page says that default_collate places batches of workers in shared memory"):

@@ -16,12 +16,12 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.random.values import (
     SAMPLE_COUNT,
     SIGMAS,
-    check_distribution_function,
-    normal_distribution_function,
+    check_cumulative_distribution,
+    normal_cumulative_distribution,
 )
 
 
-def distribution_function_of(
+def cumulative_distribution_of(
     log_density: Callable[[torch.Tensor], torch.Tensor], point_at: Callable[[torch.Tensor], torch.Tensor]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return the cumulative distribution function of a density, computed by numerical integration.
@@ -57,15 +57,15 @@ def samples_of_heavy_tails(lab: Lab) -> None:
             float64_on_device(freedom), float64_on_device(location), float64_on_device(scale)
         ).sample((SAMPLE_COUNT,))
         host = D.StudentT(torch.tensor(freedom, dtype=torch.float64))
-        function = distribution_function_of(host.log_prob, lambda share: torch.tan((share - 0.5) * math.pi))
-        check_distribution_function(lab, f"StudentT({freedom})", (drawn - location) / scale, function)
+        function = cumulative_distribution_of(host.log_prob, lambda share: torch.tan((share - 0.5) * math.pi))
+        check_cumulative_distribution(lab, f"StudentT({freedom})", (drawn - location) / scale, function)
     for first, second in ((3.0, 6.0), (8.0, 4.0)):
         drawn = D.FisherSnedecor(float64_on_device(first), float64_on_device(second)).sample((SAMPLE_COUNT,))
         degrees = [torch.tensor(number, dtype=torch.float64) for number in (first, second)]
-        function = distribution_function_of(
+        function = cumulative_distribution_of(
             D.FisherSnedecor(degrees[0], degrees[1]).log_prob, lambda share: share / (1 - share)
         )
-        check_distribution_function(lab, f"FisherSnedecor({first}, {second})", drawn, function)
+        check_cumulative_distribution(lab, f"FisherSnedecor({first}, {second})", drawn, function)
     logistic = D.LogisticNormal(
         lab.put([0.5, -1.0], dtype=torch.float64), lab.put([1.0, 2.0], dtype=torch.float64)
     )
@@ -74,8 +74,8 @@ def samples_of_heavy_tails(lab: Lab) -> None:
     with lab.parity("No page describes the attribute base_dist of LogisticNormal"):
         lab.same("base of logistic normal", lengths)
     for number, (mean, scale) in enumerate(((0.5, 1.0), (-1.0, 2.0))):
-        check_distribution_function(
-            lab, f"LogisticNormal {number}", back[:, number], normal_distribution_function(mean, scale)
+        check_cumulative_distribution(
+            lab, f"LogisticNormal {number}", back[:, number], normal_cumulative_distribution(mean, scale)
         )
 
 
@@ -222,7 +222,7 @@ def generalized_pareto(lab: Lab) -> None:
         lab.expect(f"variance {concentration}", dist.variance, variance, roundings=64)
         lab.same(f"shapes {concentration}", [dist.batch_shape, dist.expand((3,)).sample((2,)).shape])
         single = kind(*(getattr(dist, parameter).cpu() for parameter in ("loc", "scale", "concentration")))
-        check_distribution_function(
+        check_cumulative_distribution(
             lab,
             f"GeneralizedPareto({concentration})",
             dist.sample((SAMPLE_COUNT,)),

@@ -18,7 +18,7 @@ from conformance.properties.api.distributions.scores import (
 from conformance.properties.api.random.values import (
     SAMPLE_COUNT,
     SIGMAS,
-    check_distribution_function,
+    check_cumulative_distribution,
     check_mean,
 )
 
@@ -178,7 +178,7 @@ def sample_moments(lab: Lab) -> None:
                     *[getattr(dist, parameter)[index].cpu() for parameter in SCALAR_DISTRIBUTIONS[name][1]],
                     validate_args=False,
                 )
-                check_distribution_function(lab, f"{name} {index}", column, single.cdf)
+                check_cumulative_distribution(lab, f"{name} {index}", column, single.cdf)
 
 
 def _probability_of(dist: Any, value: float) -> torch.Tensor:

@@ -28,7 +28,7 @@ class DLPackOnly:
         return self.tensor.__dlpack_device__()
 
 
-def _device_if_capable(lab: Lab, capability: str) -> torch.device:
+def _device_if_capable_else_cpu(lab: Lab, capability: str) -> torch.device:
     """Return the Lab's device if the target declares a capability, and otherwise the CPU."""
     return lab.device if lab.target.capable(capability) else torch.device("cpu")
 
@@ -89,9 +89,9 @@ def dlpack_refusals(lab: Lab) -> None:
     graded = torch.ones(3, device=lab.device, requires_grad=True)
     with lab.parity("No page says that a tensor that requires grad cannot be exported"):
         lab.raises("gradients", graded.__dlpack__, BufferError, match="require gradient")
-    turned = torch.tensor([1 + 1j], device=_device_if_capable(lab, "conj_neg_views")).conj()
+    turned = torch.tensor([1 + 1j], device=_device_if_capable_else_cpu(lab, "conj_neg_views")).conj()
     lab.raises("a conjugate", turned.__dlpack__, BufferError, match="conjugate bit", type_is_documented=True)
-    sparse = torch.eye(2, device=_device_if_capable(lab, "sparse")).to_sparse()
+    sparse = torch.eye(2, device=_device_if_capable_else_cpu(lab, "sparse")).to_sparse()
     lab.raises(
         "a sparse tensor",
         sparse.__dlpack__,
@@ -117,7 +117,7 @@ def dlpack_refusals(lab: Lab) -> None:
         type_is_documented=True,
     )
     quantized = torch.quantize_per_tensor(
-        torch.ones(2, device=_device_if_capable(lab, "quantized")), 0.1, 0, torch.qint8
+        torch.ones(2, device=_device_if_capable_else_cpu(lab, "quantized")), 0.1, 0, torch.qint8
     )
     lab.raises(
         "a quantized tensor",

@@ -16,9 +16,9 @@ from conformance.properties.api._numpy_values import (
     Array,
     expect_error_for_two_devices,
     tensor_from_array,
-    to_wide_array,
+    to_widest_numpy_array,
 )
-from conformance.properties.api.fft.transforms import transform_roundings
+from conformance.properties.api.fft.transforms import allowed_roundings_of_transform
 
 _DTYPES = ("float64", "complex128", "float32")
 
@@ -36,7 +36,7 @@ def short_time_transforms(lab: Lab) -> None:
     one-sided results, normalisation and the window. Batches are accepted.
     """
     signal = lab.integers(40)
-    array = to_wide_array(signal)
+    array = to_widest_numpy_array(signal)
     for size, hop, window_size in itertools.product((8, 7), (2, 5), (None, 5)):
         window = lab.integers(
             size if window_size is None else window_size,
@@ -46,7 +46,7 @@ def short_time_transforms(lab: Lab) -> None:
         )
         padded = numpy.zeros(size)
         margin = (size - len(window)) // 2
-        padded[margin : margin + len(window)] = to_wide_array(window)
+        padded[margin : margin + len(window)] = to_widest_numpy_array(window)
         expected = _stft_by_definition(array, padded, hop)
         options: dict[str, Any] = {
             "n_fft": size,
@@ -65,20 +65,20 @@ def short_time_transforms(lab: Lab) -> None:
                 name,
                 torch.stft(signal, center=False, onesided=False, **options),
                 expected,
-                roundings=transform_roundings(8 * size),
+                roundings=allowed_roundings_of_transform(8 * size),
             )
             lab.expect(
                 f"normalised {name}",
                 signal.stft(center=False, onesided=False, normalized=True, **options),
                 expected / math.sqrt(size),
-                roundings=transform_roundings(8 * size),
+                roundings=allowed_roundings_of_transform(8 * size),
             )
             batch = torch.stack([signal, 2 * signal])
             lab.expect(
                 f"a batch {name}",
                 torch.stft(batch, center=False, onesided=False, **options),
                 numpy.stack([expected, 2 * expected]),
-                roundings=transform_roundings(8 * size),
+                roundings=allowed_roundings_of_transform(8 * size),
             )
             for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
                 around = numpy.pad(array, size // 2, numpy_mode)  # type: ignore[call-overload]
@@ -86,14 +86,14 @@ def short_time_transforms(lab: Lab) -> None:
                     f"centred by {mode} {name}",
                     torch.stft(signal, pad_mode=mode, onesided=False, **options),
                     _stft_by_definition(around, padded, hop),
-                    roundings=transform_roundings(8 * size),
+                    roundings=allowed_roundings_of_transform(8 * size),
                 )
             if not lab.dtype.is_complex:
                 lab.expect(
                     f"one side {name}",
                     torch.stft(signal, center=False, **options),
                     expected[: size // 2 + 1],
-                    roundings=transform_roundings(8 * size),
+                    roundings=allowed_roundings_of_transform(8 * size),
                 )
     turns = tensor_from_array(
         lab,
@@ -104,8 +104,8 @@ def short_time_transforms(lab: Lab) -> None:
     lab.expect(
         "a complex window",
         result,
-        _stft_by_definition(array, to_wide_array(turns), 3),
-        roundings=transform_roundings(64),
+        _stft_by_definition(array, to_widest_numpy_array(turns), 3),
+        roundings=allowed_roundings_of_transform(64),
     )
 
 
@@ -139,26 +139,34 @@ def short_time_transforms_and_back(lab: Lab) -> None:
             lab.expect(
                 f"{shape} {size} {hop} {mode} {normalised} {onesided}",
                 back,
-                to_wide_array(x),
-                roundings=transform_roundings(64 * size),
+                to_widest_numpy_array(x),
+                roundings=allowed_roundings_of_transform(64 * size),
             )
     wide = torch.complex128
     window = torch.hann_window(12, dtype=torch.float64, device=lab.device) + 0.25
     real, imaginary = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
     options = {"n_fft": 12, "hop_length": 4, "window": window}
-    apart = to_wide_array(real.istft(**options)) * 2 - to_wide_array(imaginary.istft(**options)) * 3
+    apart = (
+        to_widest_numpy_array(real.istft(**options)) * 2
+        - to_widest_numpy_array(imaginary.istft(**options)) * 3
+    )
     lab.expect(
-        "linear", torch.istft(2 * real - 3 * imaginary, **options), apart, roundings=transform_roundings(1024)
+        "linear",
+        torch.istft(2 * real - 3 * imaginary, **options),
+        apart,
+        roundings=allowed_roundings_of_transform(1024),
     )
     lab.expect(
         "a batch",
         torch.istft(real, **options)[1],
-        to_wide_array(torch.istft(real[1], **options)),
-        roundings=transform_roundings(256),
+        to_widest_numpy_array(torch.istft(real[1], **options)),
+        roundings=allowed_roundings_of_transform(256),
     )
     flat = torch.zeros(3, 5, dtype=wide, device=lab.device)
     flat[0] = 4
-    lab.expect("a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=transform_roundings(64))
+    lab.expect(
+        "a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=allowed_roundings_of_transform(64)
+    )
     ones = torch.ones(5, dtype=torch.float64, device=lab.device)
     for cycle in (1, 2):
         wave: Any = torch.zeros(3, 2, dtype=wide, device=lab.device)
@@ -168,7 +176,7 @@ def short_time_transforms_and_back(lab: Lab) -> None:
             f"a sine of {cycle}",
             back,
             4 * numpy.sin(2 * numpy.pi * cycle * numpy.arange(10) / 5),
-            roundings=transform_roundings(64),
+            roundings=allowed_roundings_of_transform(64),
         )
     x = lab.integers(20, dtype=torch.float64)
     box = torch.ones(6, dtype=torch.float64, device=lab.device)
@@ -180,7 +188,10 @@ def short_time_transforms_and_back(lab: Lab) -> None:
     )
     lab.expect("zeros beyond the frames", back[18:], [0.0] * 7)
     lab.expect(
-        "the signal within the frames", back[:18], to_wide_array(x)[:18], roundings=transform_roundings(64)
+        "the signal within the frames",
+        back[:18],
+        to_widest_numpy_array(x)[:18],
+        roundings=allowed_roundings_of_transform(64),
     )
 
 

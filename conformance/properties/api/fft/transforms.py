@@ -12,14 +12,14 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_widest_numpy_array
 
 _REAL = ("float32", "float64")
 _ALL = (*_REAL, "complex64", "complex128")
 _NORMS: tuple[Any, ...] = (None, "forward", "backward", "ortho")
 
 
-def transform_roundings(count: int) -> float:
+def allowed_roundings_of_transform(count: int) -> float:
     """Return the allowed error, in roundings, of a transform of ``count`` elements.
 
     Each result is a sum of ``count`` terms. The error of a result, in roundings of the largest result, is
@@ -49,7 +49,7 @@ def transforms_of_one_dimension(lab: Lab) -> None:
     """
     for shape, dim in (((8,), -1), ((7, 6), 0), ((3, 5, 4), 1)):
         x = lab.integers(*shape)
-        array = to_wide_array(x)
+        array = to_widest_numpy_array(x)
         count = shape[dim]
         for n, norm in itertools.product((None, 5, 12), _NORMS):
             name = f"of {shape} along {dim} to {n} by {norm}"
@@ -58,62 +58,64 @@ def transforms_of_one_dimension(lab: Lab) -> None:
                 f"fft {name}",
                 torch.fft.fft(x, n, dim, norm),
                 numpy.fft.fft(array, n, dim, norm),
-                roundings=transform_roundings(size),
+                roundings=allowed_roundings_of_transform(size),
             )
             lab.expect(
                 f"ifft {name}",
                 torch.fft.ifft(x, n, dim, norm),
                 numpy.fft.ifft(array, n, dim, norm),
-                roundings=transform_roundings(size),
+                roundings=allowed_roundings_of_transform(size),
             )
             lab.expect(
                 f"irfft {name}",
                 torch.fft.irfft(x, n, dim, norm),
                 numpy.fft.irfft(array, n, dim, norm),
-                roundings=transform_roundings(2 * size),
+                roundings=allowed_roundings_of_transform(2 * size),
             )
             lab.expect(
                 f"hfft {name}",
                 torch.fft.hfft(x, n, dim, norm),
                 _hfft_by_definition(array, n, dim, norm),
-                roundings=transform_roundings(2 * size),
+                roundings=allowed_roundings_of_transform(2 * size),
             )
             if not lab.dtype.is_complex:
                 lab.expect(
                     f"rfft {name}",
                     torch.fft.rfft(x, n, dim, norm),
                     numpy.fft.rfft(array, n, dim, norm),
-                    roundings=transform_roundings(size),
+                    roundings=allowed_roundings_of_transform(size),
                 )
                 lab.expect(
                     f"ihfft {name}",
                     torch.fft.ihfft(x, n, dim, norm),
                     numpy.fft.ihfft(array, n, dim, norm),
-                    roundings=transform_roundings(size),
+                    roundings=allowed_roundings_of_transform(size),
                 )
     turned = lab.integers(5, 6, 4).permute(2, 0, 1)
     lab.expect(
         "permuted",
         torch.fft.fft(turned, dim=1),
-        numpy.fft.fft(to_wide_array(turned), axis=1),
-        roundings=transform_roundings(5),
+        numpy.fft.fft(to_widest_numpy_array(turned), axis=1),
+        roundings=allowed_roundings_of_transform(5),
     )
     gapped = lab.integers(3, 20)[:, 1::2]
     lab.expect(
         "with gaps",
         torch.fft.fft(gapped),
-        numpy.fft.fft(to_wide_array(gapped)),
-        roundings=transform_roundings(10),
+        numpy.fft.fft(to_widest_numpy_array(gapped)),
+        roundings=allowed_roundings_of_transform(10),
     )
     lab.expect(
         "expanded",
         torch.fft.fft(gapped[:1].expand(4, 10)),
-        numpy.fft.fft(numpy.repeat(to_wide_array(gapped)[:1], 4, 0)),
-        roundings=transform_roundings(10),
+        numpy.fft.fft(numpy.repeat(to_widest_numpy_array(gapped)[:1], 4, 0)),
+        roundings=allowed_roundings_of_transform(10),
     )
     out = torch.empty(0, dtype=torch.fft.fft(turned).dtype, device=lab.device)
     lab.holds("fft returns out", torch.fft.fft(gapped, out=out) is out)
-    lab.expect("out", out, numpy.fft.fft(to_wide_array(gapped)), roundings=transform_roundings(10))
+    lab.expect(
+        "out", out, numpy.fft.fft(to_widest_numpy_array(gapped)), roundings=allowed_roundings_of_transform(10)
+    )
 
 
 @behaviour("fft", dtypes=_ALL, level="core", must_detect=("value", "shape"))
@@ -132,7 +134,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
         ((5,), (0,), None),
     ):
         x = lab.integers(*shape)
-        array = to_wide_array(x)
+        array = to_widest_numpy_array(x)
         for norm in _NORMS:
             name = f"of {shape} over {dims} to {sizes} by {norm}"
             axes = (
@@ -147,7 +149,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                     f"{function_name} {name}",
                     getattr(torch.fft, function_name)(x, sizes, dims, norm),
                     expected,
-                    roundings=transform_roundings(count),
+                    roundings=allowed_roundings_of_transform(count),
                 )
             # The input of ``irfftn`` is half of a Hermitian spectrum, because the result is unspecified for
             # any other input.
@@ -158,7 +160,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                 f"irfftn {name}",
                 torch.fft.irfftn(tensor_from_array(lab, half, kind), lengths, dims, norm),
                 numpy.fft.irfftn(half, lengths, axes, norm),
-                roundings=transform_roundings(4 * count),
+                roundings=allowed_roundings_of_transform(4 * count),
             )
             if lab.dtype.is_complex:
                 continue
@@ -166,7 +168,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                 f"rfftn {name}",
                 torch.fft.rfftn(x, sizes, dims, norm),
                 numpy.fft.rfftn(array, sizes, axes, norm),
-                roundings=transform_roundings(count),
+                roundings=allowed_roundings_of_transform(count),
             )
             if sizes is None:
                 last = tuple(range(len(shape)))[-1] if axes is None else axes[-1]
@@ -176,14 +178,14 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                     f"ihfftn {name}",
                     torch.fft.ihfftn(x, None, dims, norm),
                     cut,
-                    roundings=transform_roundings(count),
+                    roundings=allowed_roundings_of_transform(count),
                 )
                 half_spectrum = tensor_from_array(
                     lab, cut, torch.complex128 if lab.dtype == torch.float64 else torch.complex64
                 )
                 whole = [shape[d] for d in (range(len(shape)) if axes is None else axes)]
                 back = torch.fft.hfftn(half_spectrum, whole, dims, norm)
-                lab.expect(f"hfftn {name}", back, array, roundings=transform_roundings(4 * count))
+                lab.expect(f"hfftn {name}", back, array, roundings=allowed_roundings_of_transform(4 * count))
     x = lab.integers(3, 4, 6)
     for function_name in (
         "fft",
@@ -204,13 +206,18 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                     # not compared with the CPU's result.
                     lab.holds(f"{name} agrees with {function_name}n", _is_same_transform(result, expected))
                 else:
-                    lab.expect(name, result, to_wide_array(expected), roundings=transform_roundings(64))
+                    lab.expect(
+                        name,
+                        result,
+                        to_widest_numpy_array(expected),
+                        roundings=allowed_roundings_of_transform(64),
+                    )
     for function_name in ("fftn", "ifftn", "fft2", "ifft2"):
         with lab.parity("No page says what a transform over no dimensions returns"):
             lab.expect(
                 f"{function_name} of no dimensions",
                 getattr(torch.fft, function_name)(x, dim=[]),
-                to_wide_array(x).astype(complex),
+                to_widest_numpy_array(x).astype(complex),
             )
 
 
@@ -232,14 +239,14 @@ def transforms_and_back(lab: Lab) -> None:
         "expanded": lab.integers(1, 9).expand(4, 9),
     }
     for (name, x), norm, dim in itertools.product(inputs.items(), _NORMS, (-1, 0)):
-        before = to_wide_array(x)
+        before = to_widest_numpy_array(x)
         for forward, backward in pairs:
             options: dict[str, Any] = {"n": x.shape[dim], "dim": dim, "norm": norm}
             lab.expect(
                 f"{forward.__name__} of {name} by {norm} along {dim}",
                 backward(forward(x, **options), **options),
                 before + (0j if forward is torch.fft.fft else 0),
-                roundings=transform_roundings(4 * x.shape[dim]),
+                roundings=allowed_roundings_of_transform(4 * x.shape[dim]),
             )
         for forward, backward in several:
             options = {"s": x.shape, "norm": norm}
@@ -248,7 +255,7 @@ def transforms_and_back(lab: Lab) -> None:
                     f"{forward.__name__} of {name} by {norm}",
                     backward(forward(x, **options), **options),
                     before + (0j if forward is torch.fft.fftn else 0),
-                    roundings=transform_roundings(4 * x.numel()),
+                    roundings=allowed_roundings_of_transform(4 * x.numel()),
                 )
         with lab.consistent(
             "The input must be the same before and after a call that does not write in place"
@@ -266,11 +273,11 @@ def transforms_and_back(lab: Lab) -> None:
         lab.expect(
             f"a transform of {size}",
             first,
-            numpy.fft.fft(to_wide_array(x)),
-            roundings=transform_roundings(size),
+            numpy.fft.fft(to_widest_numpy_array(x)),
+            roundings=allowed_roundings_of_transform(size),
         )
     half = torch.fft.rfft(lab.integers(6, dtype=torch.float32))
-    half_values = to_wide_array(half)
+    half_values = to_widest_numpy_array(half)
     torch.fft.irfft(half, 6)
     with lab.consistent("The input must be the same before and after a call that does not write in place"):
         lab.expect("a half spectrum afterwards", half, half_values)
@@ -408,7 +415,7 @@ def frequencies_and_shifts(lab: Lab) -> None:
             lab.expect(
                 f"{function_name} of {shape} over {dims}",
                 getattr(torch.fft, function_name)(x, dims),
-                getattr(numpy.fft, function_name)(to_wide_array(x), dims),
+                getattr(numpy.fft, function_name)(to_widest_numpy_array(x), dims),
             )
     for count in (9, 10):
         x = torch.fft.fftfreq(count, 1 / count, dtype=lab.dtype, device=lab.device)
@@ -416,4 +423,4 @@ def frequencies_and_shifts(lab: Lab) -> None:
         lab.expect(
             f"{count} in order", shifted, numpy.arange(-(count // 2), count - count // 2), roundings=8.0
         )
-        lab.expect(f"{count} and back", torch.fft.ifftshift(shifted), to_wide_array(x))
+        lab.expect(f"{count} and back", torch.fft.ifftshift(shifted), to_widest_numpy_array(x))

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 
@@ -111,9 +111,9 @@ def compare_with_loop(
                 value.dtype == expected_tensor.dtype and value.shape == expected_tensor.shape,
             )
             if value.is_floating_point() or value.is_complex():
-                lab.expect(f"{name} [{index}]", value, to_wide_array(expected_tensor), roundings=8.0)
+                lab.expect(f"{name} [{index}]", value, to_widest_numpy_array(expected_tensor), roundings=8.0)
             else:
-                lab.expect(f"{name} [{index}]", value, to_wide_array(expected_tensor))
+                lab.expect(f"{name} [{index}]", value, to_widest_numpy_array(expected_tensor))
     return True
 
 
@@ -272,7 +272,7 @@ def two_lists(lab: Lab) -> None:
         lab.same("copy_", targets)
 
 
-def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
+def _check_three_list_operators(lab: Lab, name: str, gaps: bool) -> None:
     """Compare a foreach operator of three lists with single calls, for each type of the operator's value
     argument: none, a number, a list or a tensor.
     """
@@ -327,7 +327,7 @@ def three_lists(lab: Lab) -> None:
     values. Tensors are broadcast.
     """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
-        _check_ternary(lab, name, gaps)
+        _check_three_list_operators(lab, name, gaps)
     a, b, w = (tensors_of_several_shapes(lab) for _ in range(3))
     compare_with_loop(
         lab,

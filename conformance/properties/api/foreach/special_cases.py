@@ -15,7 +15,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 from conformance.properties.api.foreach.lists import (
     BINARY,
     POINTWISE,
@@ -54,7 +54,7 @@ def norms_of_lists(lab: Lab) -> None:
         lab.expect(
             f"norm {order} of a long tensor",
             result,
-            to_wide_array(torch.linalg.vector_norm(long[0], order)),
+            to_widest_numpy_array(torch.linalg.vector_norm(long[0], order)),
             **tolerance,
         )
     many = [lab.integers(2, 3, low=1) for _ in range(400)]
@@ -82,7 +82,7 @@ def _compare_special_values_with_loop(
     """
     same = len(result) == len(expected) and all(
         value.dtype == single.dtype
-        and numpy.array_equal(to_wide_array(value), to_wide_array(single), equal_nan=True)
+        and numpy.array_equal(to_widest_numpy_array(value), to_widest_numpy_array(single), equal_nan=True)
         for value, single in zip(result, expected, strict=True)
     )
     lab.holds(f"{name} gives the results of the loop", same)
@@ -148,7 +148,7 @@ def special_values_in_lists(lab: Lab) -> None:
     lab.expect(
         "_foreach_div rounds like a division",
         tenth,
-        to_wide_array(torch.div(lab.put([0.1]), 10.0)),
+        to_widest_numpy_array(torch.div(lab.put([0.1]), 10.0)),
         roundings=2.0,
     )
 
@@ -228,13 +228,13 @@ def gradients_of_lists(lab: Lab) -> None:
         results[1].sum().backward()
         torch.cat([single_tensor_function(name)(x) for x in twins]).sum().backward()
         for leaf, twin in zip(leaves, twins, strict=True):
-            lab.expect(f"gradient of {name}", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+            lab.expect(f"gradient of {name}", leaf.grad, to_widest_numpy_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
         base = [x.detach().clone().requires_grad_() for x in leaves]
         copies = [x.clone() for x in base]
         foreach_function(f"{name}_")(copies)
         torch.cat(copies).sum().backward()
         for leaf, twin in zip(base, twins, strict=True):
-            lab.expect(f"gradient of {name}_", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+            lab.expect(f"gradient of {name}_", leaf.grad, to_widest_numpy_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
         with lab.documented():
             lab.raises(
                 f"{name}_ of leaves", lambda: foreach_function(f"{name}_")(leaves), match="(?i)leaf variable"
@@ -251,7 +251,7 @@ def gradients_of_lists(lab: Lab) -> None:
             [single_tensor_function(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
         ).sum().backward()
         for leaf, twin in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
-            lab.expect(f"gradient of {name}", leaf.grad, to_wide_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+            lab.expect(f"gradient of {name}", leaf.grad, to_widest_numpy_array(twin.grad), roundings=8.0)  # type: ignore[arg-type]
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
@@ -259,10 +259,10 @@ def gradients_of_lists(lab: Lab) -> None:
         lab.expect("which results have a graph", [x.grad_fn is not None for x in copies], [True, False])
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
-    class Token:
+    class WeakReferenceableObject:
         """An object that a node of the graph holds. Its lifetime shows when the node is freed."""
 
-    token = Token()
+    token = WeakReferenceableObject()
     watch = weakref.ref(token)
     result[0].grad_fn.metadata["token"] = token
     del token, result

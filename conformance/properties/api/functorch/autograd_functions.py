@@ -11,7 +11,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class _Pair(torch.autograd.Function):
+class _CopiesOfTwoInputs(torch.autograd.Function):
     """An ``autograd.Function`` that returns copies of its two inputs. Its ``backward`` records which
     cotangents are None.
     """
@@ -28,7 +28,7 @@ class _Pair(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gx: Any, gy: Any) -> Any:
-        _Pair.records.append((gx is None, gy is None))
+        _CopiesOfTwoInputs.records.append((gx is None, gy is None))
         return gx, gy
 
 
@@ -80,10 +80,10 @@ def functions_under_grad(lab: Lab) -> None:
     ``once_differentiable`` raises an error for a second derivative.
     """
     x, y = lab.integers(), lab.integers()
-    _Pair.records = []
+    _CopiesOfTwoInputs.records = []
 
     def square_of_first_output(b: torch.Tensor, a: torch.Tensor) -> Any:
-        first, _ = _Pair.apply(a, b)
+        first, _ = _CopiesOfTwoInputs.apply(a, b)
         return first * first
 
     lab.same("gradient of the unused output's input", grad(square_of_first_output)(y, x))
@@ -91,7 +91,7 @@ def functions_under_grad(lab: Lab) -> None:
     lab.same("twice", grad(grad(square_of_first_output, argnums=1), argnums=1)(y, x))
     lab.holds(
         "the cotangent of an unused output is None",
-        _Pair.records and all(p == (False, True) for p in _Pair.records),
+        _CopiesOfTwoInputs.records and all(p == (False, True) for p in _CopiesOfTwoInputs.records),
     )
     _Product.records = []
     lab.expect("by the first", grad(_Product.apply)(x, y), y.cpu())
@@ -127,7 +127,7 @@ def _make_identity_function(save_method: str, saved_tensor: str, mark_dirty: boo
     of the context method that saves ``saved_tensor`` ("input", "output" or "neither").
     """
 
-    class Returning(torch.autograd.Function):
+    class IdentityFunction(torch.autograd.Function):
         @staticmethod
         def forward(x: torch.Tensor) -> torch.Tensor:
             return x
@@ -147,7 +147,7 @@ def _make_identity_function(save_method: str, saved_tensor: str, mark_dirty: boo
         def jvp(ctx: Any, t: torch.Tensor) -> torch.Tensor:
             return t.add_(0) if mark_dirty else t.view_as(t)
 
-    return Returning
+    return IdentityFunction
 
 
 @behaviour(
@@ -212,7 +212,7 @@ class _RecordingDouble(torch.autograd.Function):
         return x * 2, in_dims[0]
 
 
-class _Unbatched(torch.autograd.Function):
+class _VmapWithUnbatchedOutputs(torch.autograd.Function):
     """An ``autograd.Function`` with two outputs. Its ``vmap`` rule returns both without a batch dimension."""
 
     @staticmethod
@@ -229,7 +229,7 @@ class _Unbatched(torch.autograd.Function):
         return (torch.zeros_like(row), torch.ones_like(row)), None
 
 
-class _Keyword(torch.autograd.Function):
+class _FunctionWithKeywordArgument(torch.autograd.Function):
     @staticmethod
     def forward(x: torch.Tensor, *, y: torch.Tensor) -> torch.Tensor:
         return x + y
@@ -263,10 +263,13 @@ def rules_of_functions(lab: Lab) -> None:
     with lab.parity(
         "The page requires one out_dim per output; no page describes a single None for two outputs"
     ):
-        zeros, ones = vmap(_Unbatched.apply)(x)
+        zeros, ones = vmap(_VmapWithUnbatchedOutputs.apply)(x)
         lab.expect("an output that all elements share", zeros, torch.zeros(3, 4))
         lab.expect("a second output that all elements share", ones, torch.ones(3, 4))
     with lab.parity("No page says that tensors as keyword arguments are an error"):
         lab.raises(
-            "a tensor by keyword", lambda: vmap(_Keyword.apply)(x, y=x), NotImplementedError, match="kwarg"
+            "a tensor by keyword",
+            lambda: vmap(_FunctionWithKeywordArgument.apply)(x, y=x),
+            NotImplementedError,
+            match="kwarg",
         )

@@ -249,7 +249,7 @@ def graphs_of_transforms(lab: Lab) -> None:
             )
 
 
-class _Scale(torch.autograd.Function):
+class _ScaleWithRecordedVmapRule(torch.autograd.Function):
     """An ``autograd.Function`` that computes ``x * k`` and whose ``vmap`` rule records its arguments."""
 
     rule_arguments: list[Any]
@@ -269,12 +269,12 @@ class _Scale(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor, k: torch.Tensor) -> Any:
-        _Scale.rule_arguments.append((info.batch_size, info.randomness, tuple(in_dims)))
+        _ScaleWithRecordedVmapRule.rule_arguments.append((info.batch_size, info.randomness, tuple(in_dims)))
         moved = [v if d is None else v.movedim(d, 0) for v, d in zip((x, k), in_dims, strict=True)]
         return moved[0] * moved[1], 0
 
 
-class _Bare(torch.autograd.Function):
+class _NoVmapRule(torch.autograd.Function):
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:
         return x * 2
@@ -288,29 +288,29 @@ class _Bare(torch.autograd.Function):
         return grad * 2
 
 
-class _Generated(_Bare):
+class _GeneratedVmapRule(_NoVmapRule):
     generate_vmap_rule = True
 
 
-class _Both(_Generated):
+class _GeneratedAndHandwrittenVmapRules(_GeneratedVmapRule):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
         return x * 2, in_dims[0]
 
 
-class _OneResult(_Bare):
+class _VmapRuleWithoutOutDims(_NoVmapRule):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
         return x * 2
 
 
-class _WrongDims(_Bare):
+class _VmapRuleWithWrongOutDims(_NoVmapRule):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
         return x * 2, (0, 0)
 
 
-class _OldStyle(torch.autograd.Function):
+class _FunctionWithoutSetupContext(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         return x * 2
@@ -327,28 +327,46 @@ def functions_under_vmap(lab: Lab) -> None:
     of a rule raise errors.
     """
     x, k = lab.integers(4, 3), lab.integers(4, 3)
-    _Scale.rule_arguments = []
-    lab.expect("both mapped", vmap(_Scale.apply)(x, k), (x * k).cpu())
+    _ScaleWithRecordedVmapRule.rule_arguments = []
+    lab.expect("both mapped", vmap(_ScaleWithRecordedVmapRule.apply)(x, k), (x * k).cpu())
     lab.expect(
-        "one mapped", vmap(_Scale.apply, in_dims=(0, None), randomness="same")(x, k[0]), (x * k[0]).cpu()
+        "one mapped",
+        vmap(_ScaleWithRecordedVmapRule.apply, in_dims=(0, None), randomness="same")(x, k[0]),
+        (x * k[0]).cpu(),
     )
-    lab.expect("another dimension", vmap(_Scale.apply, in_dims=(1, 0))(x.T.contiguous(), k), (x * k).cpu())
-    lab.same("the arguments of the rule", _Scale.rule_arguments)
-    lab.same("nested", vmap(vmap(_Scale.apply))(x, k))
-    count = len(_Scale.rule_arguments)
-    vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)
+    lab.expect(
+        "another dimension",
+        vmap(_ScaleWithRecordedVmapRule.apply, in_dims=(1, 0))(x.T.contiguous(), k),
+        (x * k).cpu(),
+    )
+    lab.same("the arguments of the rule", _ScaleWithRecordedVmapRule.rule_arguments)
+    lab.same("nested", vmap(vmap(_ScaleWithRecordedVmapRule.apply))(x, k))
+    count = len(_ScaleWithRecordedVmapRule.rule_arguments)
+    vmap(lambda a: _ScaleWithRecordedVmapRule.apply(k, k).sum() + a)(x)
     with lab.parity("No page says that the rule is not called at a level that maps nothing"):
-        lab.holds("the rule is not called at a level that maps nothing", len(_Scale.rule_arguments) == count)
-    lab.expect("under grad", grad(lambda a: _Scale.apply(a, k).sum())(x), k.cpu())
-    lab.expect("a generated rule", vmap(_Generated.apply)(x), (x * 2).cpu())
-    lab.same("its gradient", vmap(grad(lambda a: (_Generated.apply(a) * a).sum()))(x))
-    lab.raises("no rule", lambda: vmap(_Bare.apply)(x), RuntimeError, match="vmap")
-    lab.raises("two rules", lambda: vmap(_Both.apply)(x), RuntimeError, match="vmap")
-    lab.raises("a rule that returns only the result", lambda: vmap(_OneResult.apply)(x), RuntimeError)
-    lab.raises("a rule that returns wrong out_dims", lambda: vmap(_WrongDims.apply)(x), RuntimeError)
+        lab.holds(
+            "the rule is not called at a level that maps nothing",
+            len(_ScaleWithRecordedVmapRule.rule_arguments) == count,
+        )
+    lab.expect("under grad", grad(lambda a: _ScaleWithRecordedVmapRule.apply(a, k).sum())(x), k.cpu())
+    lab.expect("a generated rule", vmap(_GeneratedVmapRule.apply)(x), (x * 2).cpu())
+    lab.same("its gradient", vmap(grad(lambda a: (_GeneratedVmapRule.apply(a) * a).sum()))(x))
+    lab.raises("no rule", lambda: vmap(_NoVmapRule.apply)(x), RuntimeError, match="vmap")
+    lab.raises(
+        "two rules", lambda: vmap(_GeneratedAndHandwrittenVmapRules.apply)(x), RuntimeError, match="vmap"
+    )
+    lab.raises(
+        "a rule that returns only the result", lambda: vmap(_VmapRuleWithoutOutDims.apply)(x), RuntimeError
+    )
+    lab.raises(
+        "a rule that returns wrong out_dims", lambda: vmap(_VmapRuleWithWrongOutDims.apply)(x), RuntimeError
+    )
     for transform in (vmap, lambda f: grad(lambda a: f(a).sum())):
         lab.raises(
-            "no setup_context", lambda: transform(_OldStyle.apply)(x), RuntimeError, match="setup_context"
+            "no setup_context",
+            lambda: transform(_FunctionWithoutSetupContext.apply)(x),
+            RuntimeError,
+            match="setup_context",
         )
 
 

@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 ROWS = 2
 
 
-class _Cube(torch.autograd.Function):
+class _CubeAndDerivative(torch.autograd.Function):
     """An ``autograd.Function`` that returns ``x * x * x`` and ``3 * x * x``, with a handwritten ``vmap``
     rule.
     """
@@ -41,7 +41,7 @@ class _Cube(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
-        return _Cube.apply(x), in_dims[0]
+        return _CubeAndDerivative.apply(x), in_dims[0]
 
     @staticmethod
     def jvp(ctx: Any, t: torch.Tensor) -> Any:
@@ -152,8 +152,8 @@ def three_transforms_of_functions(lab: Lab) -> None:
     """
     shape = (ROWS, ROWS, 3)
     functions: dict[str, tuple[Function, int]] = {
-        "a cube": (lambda x: _Cube.apply(x)[0], 1),
-        "a cube and its derivative": (_Cube.apply, 1),
+        "a cube": (lambda x: _CubeAndDerivative.apply(x)[0], 1),
+        "a cube and its derivative": (_CubeAndDerivative.apply, 1),
         "a product": (_Product.apply, 2),
         "a square": (lambda x: _Product.apply(x, x), 1),
         "an element": (lambda x: _SelectElement.apply(x, 1) * _SelectElement.apply(x, 0), 1),

@@ -41,7 +41,7 @@ def detached_parameters(model: nn.Module) -> Weights:
     return {name: value.detach() for name, value in model.named_parameters()}
 
 
-def engine_gradients(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
+def gradients_by_autograd_grad(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
     """Return the gradient of a loss with respect to each weight, computed by ``torch.autograd.grad``."""
     starts = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     return dict(zip(starts, torch.autograd.grad(loss(starts), list(starts.values())), strict=True))
@@ -108,7 +108,7 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
 
         each = vmap(grad(loss_of_sample), in_dims=(None, 0, 0))(detached_parameters(model), inputs, labels)
         singles = [
-            engine_gradients(
+            gradients_by_autograd_grad(
                 functools.partial(loss_of_sample, sample=inputs[row], label=labels[row]),
                 detached_parameters(model),
             )
@@ -149,7 +149,7 @@ def ensembles_that_train(lab: Lab) -> None:
     losses, weights = vmap(loss_and_updated_weights)(stacked)
     lab.close("losses", losses, roundings=256, matrix=True)
     for number, single in enumerate(models):
-        gradients = engine_gradients(
+        gradients = gradients_by_autograd_grad(
             lambda p: F.nll_loss(functional_call(base, p, (points,)), labels), detached_parameters(single)
         )
         expected = {
@@ -265,11 +265,11 @@ def gradients_through_training(lab: Lab) -> None:
                 ]
             ).mean()
 
-        result = engine_gradients(mean_loss_by_vmap, detached_parameters(model))
+        result = gradients_by_autograd_grad(mean_loss_by_vmap, detached_parameters(model))
         lab.close(f"{name}: gradients through steps", list(result.values()), roundings=8192, matrix=True)
         lab.holds(
             f"{name}: the engine's",
-            trees_agree(result, engine_gradients(mean_loss_by_loop, detached_parameters(model))),
+            trees_agree(result, gradients_by_autograd_grad(mean_loss_by_loop, detached_parameters(model))),
         )
 
 

@@ -16,7 +16,7 @@ def nested_tensor(lab: Lab, *sizes: Sequence[int]) -> torch.Tensor:
     return torch.nested.nested_tensor([lab.integers(*size) for size in sizes])
 
 
-def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+def components_of_nested_tensor(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the parts of a nested tensor."""
     return list(tensor.unbind())
 
@@ -40,7 +40,7 @@ def batches_of_nested_parts(lab: Lab) -> None:
         kinds.append(a.is_nested)
         return a * 5.0 + 4.0
 
-    lab.same("pointwise", parts_of(vmap(record_nested_and_scale)(x)))
+    lab.same("pointwise", components_of_nested_tensor(vmap(record_nested_and_scale)(x)))
     with lab.parity("No page says what is_nested returns inside of vmap"):
         lab.same("a part is nested", kinds)
     y = nested_tensor(lab, (2, 4), (2, 1), (2, 3))
@@ -50,32 +50,48 @@ def batches_of_nested_parts(lab: Lab) -> None:
     results = {
         "with nested matrices": (
             vmap(torch.matmul)(x, y),
-            [a @ b for a, b in zip(parts_of(x), parts_of(y), strict=True)],
+            [
+                a @ b
+                for a, b in zip(components_of_nested_tensor(x), components_of_nested_tensor(y), strict=True)
+            ],
         ),
         "with one matrix": (
             vmap(torch.matmul, in_dims=(0, None))(x, one_matrix),
-            [a @ one_matrix for a in parts_of(x)],
+            [a @ one_matrix for a in components_of_nested_tensor(x)],
         ),
         "with mapped matrices": (
             vmap(torch.matmul)(x, matrices),
-            [a @ b for a, b in zip(parts_of(x), matrices, strict=True)],
+            [a @ b for a, b in zip(components_of_nested_tensor(x), matrices, strict=True)],
         ),
         "joined along the ragged dimension": (
             vmap(lambda a, b: torch.cat([a, b], 0))(x, join),
-            [torch.cat([a, b], 0) for a, b in zip(parts_of(x), parts_of(join), strict=True)],
+            [
+                torch.cat([a, b], 0)
+                for a, b in zip(
+                    components_of_nested_tensor(x), components_of_nested_tensor(join), strict=True
+                )
+            ],
         ),
         "joined over the other dimension": (
             vmap(lambda a, b: torch.cat([a, b], 1))(x, wide),
-            [torch.cat([a, b], 1) for a, b in zip(parts_of(x), parts_of(wide), strict=True)],
+            [
+                torch.cat([a, b], 1)
+                for a, b in zip(
+                    components_of_nested_tensor(x), components_of_nested_tensor(wide), strict=True
+                )
+            ],
         ),
     }
     for name, (result, expected_parts) in results.items():
-        lab.same(name, parts_of(result))
+        lab.same(name, components_of_nested_tensor(result))
         with lab.parity("No page says that the result of vmap over a nested tensor is nested"):
             lab.holds(f"{name}: nested", result.is_nested)
         lab.holds(
             f"{name}: part by part",
-            all(torch.equal(a, b) for a, b in zip(parts_of(result), expected_parts, strict=True)),
+            all(
+                torch.equal(a, b)
+                for a, b in zip(components_of_nested_tensor(result), expected_parts, strict=True)
+            ),
         )
 
 

@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 
 _S = slice
 
@@ -78,29 +78,29 @@ ADVANCED: tuple[Any, ...] = (
 )
 
 
-def index_with_tensors(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -> Any:
+def convert_lists_to_tensors(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -> Any:
     """Return the index with each list converted to a tensor on the device: a bool mask, or integers of
     ``dtype``.
     """
     if isinstance(index, tuple):
-        return tuple(index_with_tensors(lab, part, dtype) for part in index)
+        return tuple(convert_lists_to_tensors(lab, part, dtype) for part in index)
     if not isinstance(index, list):
         return index
     truth = bool(index) and isinstance(index[0], bool)
     return lab.put(index, dtype=torch.bool if truth else dtype)
 
 
-def index_with_arrays(index: Any) -> Any:
+def convert_lists_to_arrays(index: Any) -> Any:
     """Return the index with each list converted to a NumPy array: a bool mask, or int64 integers."""
     if isinstance(index, tuple):
-        return tuple(index_with_arrays(part) for part in index)
+        return tuple(convert_lists_to_arrays(part) for part in index)
     if not isinstance(index, list):
         return index
     truth = bool(index) and isinstance(index[0], bool)
     return numpy.array(index, dtype=bool if truth else numpy.int64)
 
 
-def is_supported(lab: Lab, index: Any) -> bool:
+def target_supports_index(lab: Lab, index: Any) -> bool:
     """Return False if the index contains a mask and the target does not declare shapes that depend on
     values.
     """
@@ -120,7 +120,7 @@ def is_supported(lab: Lab, index: Any) -> bool:
 def basic_indices(lab: Lab) -> None:
     """Integers, slices, Ellipsis and None select the same elements as in NumPy and return views."""
     base = lab.integers(4, 3, 5, low=0, high=6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for index in BASIC:
         result = base[index]
         lab.expect(f"[{index}]", result, array[index])
@@ -148,20 +148,20 @@ def advanced_indices(lab: Lab) -> None:
     with each other and with basic indices, and the indexed tensor may have any strides.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     turned = lab.integers(5, 3, 4, low=0, high=6)
     gapped = lab.integers(8, 3, 10, low=0, high=6)[::2, :, ::2]
     for index in ADVANCED:
-        if not is_supported(lab, index):
+        if not target_supports_index(lab, index):
             continue
-        tensor_index, array_index = index_with_tensors(lab, index), index_with_arrays(index)
+        tensor_index, array_index = convert_lists_to_tensors(lab, index), convert_lists_to_arrays(index)
         lab.expect(f"[{index}]", base[tensor_index], array[array_index])
         lab.expect(
             f"permuted [{index}]",
             turned.permute(2, 1, 0)[tensor_index],
-            to_wide_array(turned).transpose(2, 1, 0)[array_index],
+            to_widest_numpy_array(turned).transpose(2, 1, 0)[array_index],
         )
-        lab.expect(f"with gaps [{index}]", gapped[tensor_index], to_wide_array(gapped)[array_index])
+        lab.expect(f"with gaps [{index}]", gapped[tensor_index], to_widest_numpy_array(gapped)[array_index])
         nested = isinstance(index, list) and isinstance(index[0], list)
         if not nested and index not in (([],), (_S(None), [])):
             lab.expect(f"as lists [{index}]", base[index], array[array_index])
@@ -171,7 +171,7 @@ def advanced_indices(lab: Lab) -> None:
     lab.expect("a dimensionless index", base[lab.put(2)], array[2])
     large = lab.integers(700, 3, low=0, high=6)
     positions = lab.permutation(700)
-    lab.expect("many", large[positions], to_wide_array(large)[to_wide_array(positions)])
+    lab.expect("many", large[positions], to_widest_numpy_array(large)[to_widest_numpy_array(positions)])
 
 
 @behaviour(
@@ -188,30 +188,30 @@ def masks(lab: Lab) -> None:
     indices. A mask whose size does not match raises an IndexError.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     by_row, by_element, all_of = [
         (lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))
     ]
-    lab.expect("one dimension", base[by_row], array[to_wide_array(by_row)])
-    lab.expect("two dimensions", base[by_element], array[to_wide_array(by_element)])
-    lab.expect("all dimensions", base[all_of], array[to_wide_array(all_of)])
-    lab.expect("beside a slice", base[by_element, 1:3], array[to_wide_array(by_element), 1:3])
+    lab.expect("one dimension", base[by_row], array[to_widest_numpy_array(by_row)])
+    lab.expect("two dimensions", base[by_element], array[to_widest_numpy_array(by_element)])
+    lab.expect("all dimensions", base[all_of], array[to_widest_numpy_array(all_of)])
+    lab.expect("beside a slice", base[by_element, 1:3], array[to_widest_numpy_array(by_element), 1:3])
     lab.expect(
         "inner dimensions",
         base[:, by_element.t()[:, :1].expand(3, 5)],
-        array[:, numpy.repeat(to_wide_array(by_element).T[:, :1], 5, 1)],
+        array[:, numpy.repeat(to_widest_numpy_array(by_element).T[:, :1], 5, 1)],
     )
-    lab.expect("after an integer", base[2, by_element[0]], array[2, to_wide_array(by_element)[0]])
+    lab.expect("after an integer", base[2, by_element[0]], array[2, to_widest_numpy_array(by_element)[0]])
     lab.expect(
         "a transposed mask",
         base.transpose(0, 1)[by_element.t()],
-        array.swapaxes(0, 1)[to_wide_array(by_element).T],
+        array.swapaxes(0, 1)[to_widest_numpy_array(by_element).T],
     )
-    lab.expect("masked_select", base.masked_select(all_of), array[to_wide_array(all_of)])
+    lab.expect("masked_select", base.masked_select(all_of), array[to_widest_numpy_array(all_of)])
     lab.expect(
         "masked_select broadcast",
         base.masked_select(by_row.view(4, 1, 1)),
-        array[to_wide_array(by_row)].ravel(),
+        array[to_widest_numpy_array(by_row)].ravel(),
     )
     lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(by_row)]])
     lab.same("of no elements", base[:0][torch.zeros(0, dtype=torch.bool, device=lab.device)])
@@ -226,7 +226,7 @@ def masks(lab: Lab) -> None:
     lab.expect(
         "a mask as the indices of its nonzero elements",
         base[by_element],
-        to_wide_array(base[by_element.nonzero(as_tuple=True)]),
+        to_widest_numpy_array(base[by_element.nonzero(as_tuple=True)]),
     )
     lab.raises(
         "too short", lambda: base[by_row[:3]], IndexError, match="(?i)mask|shape", type_is_documented=True
@@ -253,11 +253,13 @@ def masks_of_bytes(lab: Lab) -> None:
     base = lab.integers(3, 4)
     mask = lab.put([1, 0, 1], dtype=torch.uint8)
     selected = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
-    lab.expect("rows", selected, to_wide_array(base)[[0, 2]])
+    lab.expect("rows", selected, to_widest_numpy_array(base)[[0, 2]])
     every = lab.integers(3, 4, low=0, high=2, dtype=torch.uint8)
-    lab.expect("two dimensions", base[every], to_wide_array(base)[to_wide_array(every) > 0])
+    lab.expect("two dimensions", base[every], to_widest_numpy_array(base)[to_widest_numpy_array(every) > 0])
     lab.expect(
-        "two masks", base[mask, lab.put([0, 1, 0, 1], dtype=torch.uint8)], to_wide_array(base)[[0, 2], [1, 3]]
+        "two masks",
+        base[mask, lab.put([0, 1, 0, 1], dtype=torch.uint8)],
+        to_widest_numpy_array(base)[[0, 2], [1, 3]],
     )
     base[mask] = lab.integers(2, 4)
     lab.same("after writing", base)
@@ -337,7 +339,7 @@ def index_functions_read(lab: Lab) -> None:
     the coordinates of flat indices. A wrong dtype of the index and a wrong shape raise an error.
     """
     base = lab.integers(4, 5)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, -1):
         index = lab.put([3, 0, 0, 2])
         lab.expect(
@@ -355,14 +357,16 @@ def index_functions_read(lab: Lab) -> None:
     lab.expect("take of a transpose", base.t().take(lab.put([1, 5])), numpy.take(array.T, [1, 5]))
     order = base.argsort(dim=1, stable=True)
     lab.expect(
-        "take_along_dim", base.take_along_dim(order, 1), numpy.take_along_axis(array, to_wide_array(order), 1)
+        "take_along_dim",
+        base.take_along_dim(order, 1),
+        numpy.take_along_axis(array, to_widest_numpy_array(order), 1),
     )
     lab.expect("take_along_dim of all", base.take_along_dim(lab.put([7, 2, 19])), array.ravel()[[7, 2, 19]])
     column = lab.put([[1, 4, 0, 2]]).t()
     lab.expect(
         "take_along_dim broadcast",
         torch.take_along_dim(base[:1], column, 1),
-        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), to_wide_array(column), 1),
+        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), to_widest_numpy_array(column), 1),
     )
     lab.expect(
         "unravel_index",
@@ -428,7 +432,7 @@ def indices_of_the_host(lab: Lab) -> None:
     elements of a tensor on the device.
     """
     base = lab.integers(4, 3)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     rows, columns = torch.tensor([3, 1]), torch.tensor([0, 2])
     lab.expect("reading", base[rows], array[[3, 1]])
     lab.expect("two indices", base[rows, columns], array[[3, 1], [0, 2]])
@@ -453,7 +457,7 @@ def combined_indices_at_random(lab: Lab) -> None:
     """Random combinations of slices, None, lists and masks select the same elements as in NumPy."""
     chooser = random.Random(5)
     base = lab.integers(4, 3, 5, 2)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for _ in range(40):
         parts: list[Any] = []
         for size in base.shape:
@@ -469,6 +473,10 @@ def combined_indices_at_random(lab: Lab) -> None:
             else:
                 parts += [None, _S(None)] if kind.startswith("none") else [_S(None)]
         index = tuple(parts[: chooser.randrange(1, len(parts) + 1)])
-        if not is_supported(lab, index):
+        if not target_supports_index(lab, index):
             continue
-        lab.expect(f"[{index}]", base[index_with_tensors(lab, index)] + 0, array[index_with_arrays(index)])
+        lab.expect(
+            f"[{index}]",
+            base[convert_lists_to_tensors(lab, index)] + 0,
+            array[convert_lists_to_arrays(index)],
+        )

@@ -9,13 +9,13 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_widest_numpy_array
 from conformance.properties.api.indexing.reads import (
     ADVANCED,
     BASIC,
-    index_with_arrays,
-    index_with_tensors,
-    is_supported,
+    convert_lists_to_arrays,
+    convert_lists_to_tensors,
+    target_supports_index,
 )
 
 
@@ -23,7 +23,7 @@ def _writes_each_element_once(index: Any) -> bool:
     """Return whether an assignment to the index writes no element twice, so that the order of writes does not
     matter.
     """
-    elements = numpy.arange(60).reshape(4, 3, 5)[index_with_arrays(index)].ravel()
+    elements = numpy.arange(60).reshape(4, 3, 5)[convert_lists_to_arrays(index)].ravel()
     return len(set(elements.tolist())) == len(elements)
 
 
@@ -40,23 +40,23 @@ def assignment_to_indices(lab: Lab) -> None:
     selected elements. Other elements do not change.
     """
     for index in (*BASIC, *ADVANCED):
-        if not _writes_each_element_once(index) or not is_supported(lab, index):
+        if not _writes_each_element_once(index) or not target_supports_index(lab, index):
             continue
-        tensor_index, array_index = index_with_tensors(lab, index), index_with_arrays(index)
+        tensor_index, array_index = convert_lists_to_tensors(lab, index), convert_lists_to_arrays(index)
         base = lab.integers(4, 3, 5, low=0, high=6)
-        array = to_wide_array(base)
+        array = to_widest_numpy_array(base)
         shape = array[array_index].shape
         base[tensor_index] = 1
         array[array_index] = 1
         lab.expect(f"[{index}] = 1", base, array)
         source = lab.integers(*shape, low=0, high=6)
         base[tensor_index] = source
-        array[array_index] = to_wide_array(source)
+        array[array_index] = to_widest_numpy_array(source)
         lab.expect(f"[{index}] = a tensor", base, array)
         if shape:
             row = lab.integers(*shape[-1:], low=0, high=6)
             base[tensor_index] = row
-            array[array_index] = to_wide_array(row)
+            array[array_index] = to_widest_numpy_array(row)
             lab.expect(f"[{index}] = a row", base, array)
 
 
@@ -100,7 +100,7 @@ def what_may_be_assigned(lab: Lab) -> None:
         lab.same("by False", base)
         base[True] = lab.integers(4, 3)
         lab.same("by True", base)
-    before = to_wide_array(base)
+    before = to_widest_numpy_array(base)
     lab.raises("a row of 2", lambda: base.__setitem__(0, lab.integers(2)), match="(?i)expand|match|shape")
     lab.raises(
         "two rows into three",
@@ -143,21 +143,23 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     rows, columns = lab.put([0, 2, 2, 3]), lab.put([1, 0, 0, 2])
     source = lab.integers(4, low=1)
     base = lab.integers(4, 3, low=0, high=2)
-    array = to_wide_array(base)
-    numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(source))
+    array = to_widest_numpy_array(base)
+    numpy.add.at(
+        array, (to_widest_numpy_array(rows), to_widest_numpy_array(columns)), to_widest_numpy_array(source)
+    )
     lab.expect("accumulate", base.index_put((rows, columns), source, accumulate=True), array)
     copy = base.clone()
     lab.holds(
         "index_put_ returns its input", copy.index_put_((rows, columns), source, accumulate=True) is copy
     )
     lab.expect("accumulate in place", copy, array)
-    array = to_wide_array(base)
-    numpy.add.at(array, to_wide_array(rows), to_wide_array(source)[:, None])
+    array = to_widest_numpy_array(base)
+    numpy.add.at(array, to_widest_numpy_array(rows), to_widest_numpy_array(source)[:, None])
     lab.expect(
         "rows of expanded values", base.index_put((rows,), source.view(4, 1).expand(4, 3), True), array
     )
-    array = to_wide_array(base)
-    numpy.add.at(array, (slice(None), to_wide_array(columns)), to_wide_array(source)[None])  # type: ignore[arg-type]
+    array = to_widest_numpy_array(base)
+    numpy.add.at(array, (slice(None), to_widest_numpy_array(columns)), to_widest_numpy_array(source)[None])  # type: ignore[arg-type]
     with lab.parity("The page describes the indices as tensors; it does not mention None"):
         lab.expect(
             "no index for rows",
@@ -165,12 +167,16 @@ def index_put_sets_and_adds(lab: Lab) -> None:
             array,
         )
     gapped = lab.integers(8, 6, low=0, high=2)[::2, ::2]
-    array = to_wide_array(gapped)
-    numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(source))
+    array = to_widest_numpy_array(gapped)
+    numpy.add.at(
+        array, (to_widest_numpy_array(rows), to_widest_numpy_array(columns)), to_widest_numpy_array(source)
+    )
     lab.expect("into gaps", gapped.index_put_((rows, columns), source, True), array)
     wide = lab.integers(8, low=1)[::2]
-    array = to_wide_array(base)
-    numpy.add.at(array, (to_wide_array(rows), to_wide_array(columns)), to_wide_array(wide))
+    array = to_widest_numpy_array(base)
+    numpy.add.at(
+        array, (to_widest_numpy_array(rows), to_widest_numpy_array(columns)), to_widest_numpy_array(wide)
+    )
     lab.expect("values with gaps", base.index_put((rows, columns), wide, True), array)
     lab.expect(
         "a number of times",
@@ -183,16 +189,18 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     )
     empty = lab.put([], dtype=torch.int64)
     lab.expect(
-        "nothing", base.index_put((empty,), source[:0].view(0, 1).expand(0, 3), True), to_wide_array(base)
+        "nothing",
+        base.index_put((empty,), source[:0].view(0, 1).expand(0, 3), True),
+        to_widest_numpy_array(base),
     )
     if lab.target.capable("data_dependent_shapes"):
         mask = lab.put([True, False, True, False])
-        array = to_wide_array(base)
-        array[to_wide_array(mask)] = to_wide_array(source)[:2, None]
+        array = to_widest_numpy_array(base)
+        array[to_widest_numpy_array(mask)] = to_widest_numpy_array(source)[:2, None]
         lab.expect("a mask", base.index_put((mask,), source[:2].view(2, 1)), array)
     square = lab.put([[0, 1], [2, 3]])
-    array = to_wide_array(base)
-    array[to_wide_array(square), 0] = to_wide_array(source).reshape(2, 2)
+    array = to_widest_numpy_array(base)
+    array[to_widest_numpy_array(square), 0] = to_widest_numpy_array(source).reshape(2, 2)
     lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
     other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     with lab.parity(
@@ -222,7 +230,7 @@ def adding_at_many_indices(lab: Lab) -> None:
     """Functions that add at indices return exact sums, however often an index repeats."""
     positions = lab.integers(5000, low=0, high=37, dtype=torch.int64)
     source = lab.integers(5000, low=0, high=3)
-    expected = numpy.bincount(to_wide_array(positions), to_wide_array(source), 37)
+    expected = numpy.bincount(to_widest_numpy_array(positions), to_widest_numpy_array(source), 37)
     zeros = torch.zeros(37, dtype=lab.dtype, device=lab.device)
     lab.expect("index_put_", zeros.index_put((positions,), source, accumulate=True), expected)
     lab.expect("index_add_", zeros.index_add(0, positions, source), expected)
@@ -230,7 +238,7 @@ def adding_at_many_indices(lab: Lab) -> None:
     rows = lab.integers(400, low=0, high=5, dtype=torch.int64)
     matrix = lab.integers(400, 64, low=0, high=3)
     total = numpy.zeros((5, 64))
-    numpy.add.at(total, to_wide_array(rows), to_wide_array(matrix))
+    numpy.add.at(total, to_widest_numpy_array(rows), to_widest_numpy_array(matrix))
     zeros = torch.zeros(5, 64, dtype=lab.dtype, device=lab.device)
     lab.expect("rows", zeros.index_put((rows,), matrix, accumulate=True), total)
     lab.expect("rows by index_add", zeros.index_add(0, rows, matrix), total)
@@ -251,36 +259,36 @@ def index_functions_write(lab: Lab) -> None:
     base = lab.integers(4, 3)
     positions = lab.put([2, 0])
     source = lab.integers(2, 3)
-    array = to_wide_array(base)
-    array[[2, 0]] = to_wide_array(source)
+    array = to_widest_numpy_array(base)
+    array[[2, 0]] = to_widest_numpy_array(source)
     lab.expect("index_copy", base.index_copy(0, positions, source), array)
     lab.expect("index_copy of dimension 1", base.t().index_copy(1, positions, source.t()), array.T)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     array[[2, 0]] = 5
     lab.expect("index_fill", base.index_fill(0, positions, 5), array)
     with lab.parity("The page describes the value as a number, not as a tensor"):
         lab.expect(
             "index_fill by a tensor", base.index_fill(0, positions, lab.put(5, dtype=lab.dtype)), array
         )
-    array = to_wide_array(base)
-    numpy.add.at(array, [2, 2], 3 * to_wide_array(source))
+    array = to_widest_numpy_array(base)
+    numpy.add.at(array, [2, 2], 3 * to_widest_numpy_array(source))
     lab.expect("index_add", base.index_add(0, lab.put([2, 2]), source, alpha=3), array)
-    array = to_wide_array(base)
-    array.ravel()[[1, -1, 6]] = to_wide_array(source)[0]
+    array = to_widest_numpy_array(base)
+    array.ravel()[[1, -1, 6]] = to_widest_numpy_array(source)[0]
     lab.expect("put", base.put(lab.put([1, 11, 6]), source[0]), array)
     with lab.parity("The page of put_ does not say that negative indices count from the end"):
         lab.expect("put from the end", base.put(lab.put([1, -1, 6]), source[0]), array)
-    array = to_wide_array(base)
-    numpy.add.at(array.ravel(), [4, 4, 6], to_wide_array(source)[0])
+    array = to_widest_numpy_array(base)
+    numpy.add.at(array.ravel(), [4, 4, 6], to_widest_numpy_array(source)[0])
     lab.expect("put that adds", base.put(lab.put([4, 4, 6]), source[0], accumulate=True), array)
     mask = lab.put([[True, False, True], [False] * 3, [True] * 3, [False, True, False]])
-    array = to_wide_array(base)
-    array[to_wide_array(mask)] = 9
+    array = to_widest_numpy_array(base)
+    array[to_widest_numpy_array(mask)] = 9
     lab.expect("masked_fill", base.masked_fill(mask, 9), array)
     with lab.parity("The page describes the value as a number, not as a tensor"):
         lab.expect("masked_fill by a tensor", base.masked_fill(mask, lab.put(9, dtype=lab.dtype)), array)
-    array = to_wide_array(base)
-    array[to_wide_array(mask)] = to_wide_array(source).ravel()
+    array = to_widest_numpy_array(base)
+    array[to_widest_numpy_array(mask)] = to_widest_numpy_array(source).ravel()
     lab.expect("masked_scatter", base.masked_scatter(mask, source), array)
     lab.raises(
         "index_copy of other sizes",

@@ -8,7 +8,7 @@ import numpy
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_widest_numpy_array
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -19,7 +19,7 @@ def diagonally_dominant_matrices(lab: Lab, *shape: int) -> torch.Tensor:
     """
     size = shape[-1]
     return tensor_from_array(
-        lab, to_wide_array(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size)
+        lab, to_widest_numpy_array(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size)
     )
 
 
@@ -27,7 +27,7 @@ def positive_definite_matrices(lab: Lab, *shape: int) -> torch.Tensor:
     """Return random Hermitian positive definite matrices of whole numbers. Their condition numbers are below
     10.
     """
-    array = to_wide_array(lab.integers(*shape, low=-1, high=2))
+    array = to_widest_numpy_array(lab.integers(*shape, low=-1, high=2))
     size = shape[-1]
     return tensor_from_array(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
 
@@ -37,7 +37,7 @@ def adjoint(array: Array) -> Array:
     return array.conj().swapaxes(-1, -2)
 
 
-def matrix_roundings(size: int) -> float:
+def allowed_matrix_roundings(size: int) -> float:
     """Return how many roundings a result computed from a square matrix of ``size`` rows may accumulate.
 
     The computation takes about ``size`` cubed operations, each of which may round. The condition number, at
@@ -52,7 +52,7 @@ def check_orthonormal_columns(lab: Lab, name: str, q: torch.Tensor) -> None:
     expected = numpy.broadcast_to(numpy.eye(count), (*q.shape[:-2], count, count))
     lab.expect(
         f"{name} against itself",
-        tensor_from_array(lab, adjoint(to_wide_array(q)) @ to_wide_array(q)),
+        tensor_from_array(lab, adjoint(to_widest_numpy_array(q)) @ to_widest_numpy_array(q)),
         expected,
-        roundings=matrix_roundings(q.shape[-2]),
+        roundings=allowed_matrix_roundings(q.shape[-2]),
     )

@@ -13,7 +13,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_widest_numpy_array
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -57,7 +57,7 @@ def einsum_by_equation(lab: Lab) -> None:
     """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
-        arrays = [to_wide_array(x) for x in operands]
+        arrays = [to_widest_numpy_array(x) for x in operands]
         lab.expect(equation, torch.einsum(equation, *operands), numpy.einsum(equation, *arrays))
         lab.expect(f"{equation} of a list", torch.einsum(equation, operands), numpy.einsum(equation, *arrays))
         turned = [x.mT.contiguous().mT if x.dim() > 1 else x.repeat_interleave(2)[::2] for x in operands]
@@ -99,24 +99,42 @@ def einsum_by_lists(lab: Lab) -> None:
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
     c = lab.integers(2, 1, 3, 1, 4)
-    lab.expect("a vector", torch.einsum(x, [0]), to_wide_array(x))
-    lab.expect("a sum", torch.einsum(x, [0], []), to_wide_array(x).sum())
-    lab.expect("outer", torch.einsum(x, [0], y, [1], [0, 1]), numpy.outer(to_wide_array(x), to_wide_array(y)))
-    lab.expect("a transpose", torch.einsum(a, [0, 1], [1, 0]), to_wide_array(a).T)
-    lab.expect("mv", torch.einsum(a, [0, 1], x, [1], [0]), to_wide_array(a) @ to_wide_array(x))
-    lab.expect("mm", torch.einsum(a, [0, 1], b, [2, 1], [0, 2]), to_wide_array(a) @ to_wide_array(b).T)
-    lab.expect("implicit output", torch.einsum(a, [0, 1], b, [2, 1]), to_wide_array(a) @ to_wide_array(b).T)
+    lab.expect("a vector", torch.einsum(x, [0]), to_widest_numpy_array(x))
+    lab.expect("a sum", torch.einsum(x, [0], []), to_widest_numpy_array(x).sum())
+    lab.expect(
+        "outer",
+        torch.einsum(x, [0], y, [1], [0, 1]),
+        numpy.outer(to_widest_numpy_array(x), to_widest_numpy_array(y)),
+    )
+    lab.expect("a transpose", torch.einsum(a, [0, 1], [1, 0]), to_widest_numpy_array(a).T)
+    lab.expect(
+        "mv", torch.einsum(a, [0, 1], x, [1], [0]), to_widest_numpy_array(a) @ to_widest_numpy_array(x)
+    )
+    lab.expect(
+        "mm",
+        torch.einsum(a, [0, 1], b, [2, 1], [0, 2]),
+        to_widest_numpy_array(a) @ to_widest_numpy_array(b).T,
+    )
+    lab.expect(
+        "implicit output",
+        torch.einsum(a, [0, 1], b, [2, 1]),
+        to_widest_numpy_array(a) @ to_widest_numpy_array(b).T,
+    )
     lab.expect(
         "a diagonal with an ellipsis",
         torch.einsum(c, [0, 1, 2, 1, Ellipsis], [0, 2, 1, Ellipsis]),
-        to_wide_array(c)[:, 0, :, 0][:, :, None],
+        to_widest_numpy_array(c)[:, 0, :, 0][:, :, None],
     )
     lab.expect(
         "an ellipsis",
         torch.einsum(a.t(), [0, 1], b, [Ellipsis, 0], [1, Ellipsis]),
-        to_wide_array(a) @ to_wide_array(b).T,
+        to_widest_numpy_array(a) @ to_widest_numpy_array(b).T,
     )
-    lab.expect("large numbers", torch.einsum(a, [50, 2], x, [2], [50]), to_wide_array(a) @ to_wide_array(x))
+    lab.expect(
+        "large numbers",
+        torch.einsum(a, [50, 2], x, [2], [50]),
+        to_widest_numpy_array(a) @ to_widest_numpy_array(x),
+    )
     chooser = random.Random(11)
     for number in range(40):
         sizes = {letter: chooser.randint(1, 4) for letter in "abcde"}
@@ -128,7 +146,7 @@ def einsum_by_lists(lab: Lab) -> None:
         output = "".join(chooser.sample(used, chooser.randint(0, min(3, len(used)))))
         operands = [lab.integers(*(sizes[letter] for letter in term), low=-2, high=3) for term in terms]
         equation = ",".join(terms) + "->" + output
-        expected = numpy.einsum(equation, *[to_wide_array(operand) for operand in operands])
+        expected = numpy.einsum(equation, *[to_widest_numpy_array(operand) for operand in operands])
         lab.expect(f"{number}: {equation}", torch.einsum(equation, *operands), expected)
         lists = list(
             itertools.chain(
@@ -202,14 +220,14 @@ def chains_of_products(lab: Lab) -> None:
         ((10, 30), (30, 5), (5, 20)),
     ):
         operands = [lab.integers(*shape, low=-1, high=2) for shape in shapes]
-        expected = to_wide_array(operands[0])
+        expected = to_widest_numpy_array(operands[0])
         for operand in operands[1:]:
-            expected = expected @ to_wide_array(operand)
+            expected = expected @ to_widest_numpy_array(operand)
         lab.expect(f"multi_dot of {shapes}", torch.linalg.multi_dot(operands), expected)
         if all(len(shape) == 2 for shape in shapes):
             lab.expect(f"chain_matmul of {shapes}", torch.chain_matmul(*operands), expected)
     a, b = lab.integers(2, 2), lab.integers(2)
-    lab.expect("chain_matmul of one", torch.chain_matmul(a), to_wide_array(a))
+    lab.expect("chain_matmul of one", torch.chain_matmul(a), to_widest_numpy_array(a))
     for name, operands, message in (
         ("a number first", [b[0], b], "first tensor"),
         ("a number last", [b, b[0]], "last tensor"),
@@ -238,7 +256,7 @@ def chains_of_products(lab: Lab) -> None:
     with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
         lab.raises("chain_matmul of vectors", lambda: torch.chain_matmul(b, b), match="(?i)dimension")
     x, y = lab.integers(3, 4, 5), lab.integers(4, 3, 2)
-    expected = numpy.tensordot(to_wide_array(x), to_wide_array(y), ([1, 0], [0, 1]))
+    expected = numpy.tensordot(to_widest_numpy_array(x), to_widest_numpy_array(y), ([1, 0], [0, 1]))
     lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), expected)
     out = torch.empty(5, 2, dtype=lab.dtype, device=lab.device)
     lab.expect("tensordot into out", torch.tensordot(x, y, ([1, 0], [0, 1]), out=out), expected)
@@ -248,13 +266,17 @@ def chains_of_products(lab: Lab) -> None:
         lab.expect(
             f"tensordot over {dims}",
             torch.tensordot(first, second, dims),
-            numpy.tensordot(to_wide_array(first), to_wide_array(second), dims),
+            numpy.tensordot(to_widest_numpy_array(first), to_widest_numpy_array(second), dims),
         )
     lab.expect(
-        "tensordot by default", torch.tensordot(u, v), numpy.tensordot(to_wide_array(u), to_wide_array(v))
+        "tensordot by default",
+        torch.tensordot(u, v),
+        numpy.tensordot(to_widest_numpy_array(u), to_widest_numpy_array(v)),
     )
     lab.expect(
-        "tensordot of numbers", torch.tensordot(b[0], b[1], 0), to_wide_array(b)[0] * to_wide_array(b)[1]
+        "tensordot of numbers",
+        torch.tensordot(b[0], b[1], 0),
+        to_widest_numpy_array(b)[0] * to_widest_numpy_array(b)[1],
     )
     with lab.parity("The page describes non-negative dims and does not say that other dims are an error"):
         lab.raises("tensordot over -1", lambda: torch.tensordot(u, v, -1), match="(?i)dims >= 0")
@@ -284,7 +306,7 @@ def cross_products(lab: Lab) -> None:
 
 def _check_cross_products(lab: Lab) -> None:
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
-    expected = numpy.cross(to_wide_array(a), to_wide_array(b), axis=1)
+    expected = numpy.cross(to_widest_numpy_array(a), to_widest_numpy_array(b), axis=1)
     for function in (torch.cross, torch.linalg.cross):
         name = "linalg.cross" if function is torch.linalg.cross else "cross"
         lab.expect(name, function(a, b, dim=1), expected)
@@ -300,18 +322,18 @@ def _check_cross_products(lab: Lab) -> None:
     lab.expect(
         "broadcast",
         torch.linalg.cross(a[:1, :, :1], b[:, :, 1:3], dim=1),
-        numpy.cross(to_wide_array(a)[:1, :, :1], to_wide_array(b)[:, :, 1:3], axis=1),
+        numpy.cross(to_widest_numpy_array(a)[:1, :, :1], to_widest_numpy_array(b)[:, :, 1:3], axis=1),
     )
     pairs = a[:, :, 0], b[:, :, 0]
     lab.expect(
         "the first dimension of size 3",
         torch.cross(*pairs),
-        numpy.cross(to_wide_array(pairs[0]), to_wide_array(pairs[1])),
+        numpy.cross(to_widest_numpy_array(pairs[0]), to_widest_numpy_array(pairs[1])),
     )
     lab.expect(
         "the same by number",
         torch.cross(*pairs, dim=1),
-        numpy.cross(to_wide_array(pairs[0]), to_wide_array(pairs[1])),
+        numpy.cross(to_widest_numpy_array(pairs[0]), to_widest_numpy_array(pairs[1])),
     )
 
 
@@ -338,7 +360,7 @@ def matrix_powers(lab: Lab) -> None:
             lab.expect(
                 f"{tuple(a.shape)} to {power}",
                 torch.linalg.matrix_power(a, power),
-                numpy.linalg.matrix_power(to_wide_array(a), power),
+                numpy.linalg.matrix_power(to_widest_numpy_array(a), power),
             )
     unit = numpy.array([[1.0, 2, 0], [0, 1, 3], [0, 0, 1]]) @ numpy.array([[1.0, 0, 0], [1, 1, 0], [0, 2, 1]])
     a = tensor_from_array(lab, unit)
@@ -479,7 +501,7 @@ def renormalising(lab: Lab) -> None:
             lab.expect(f"{name}, precisely", result, expected, roundings=64.0)
 
     base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for p in (1, 2, 3, 0.5, math.inf):
         norms = numpy.linalg.norm(array, p, axis=1, keepdims=True)
         check_scaled(f"rows by {p}", torch.renorm(base, p, 0, 1.5), array, norms, 1.5)

@@ -13,13 +13,13 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import (
     expect_error_for_two_devices,
     tensor_from_array,
-    to_wide_array,
+    to_widest_numpy_array,
 )
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
     adjoint,
+    allowed_matrix_roundings,
     check_orthonormal_columns,
-    matrix_roundings,
     positive_definite_matrices,
 )
 
@@ -44,26 +44,30 @@ def hermitian_eigenvalues(lab: Lab) -> None:
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        array = to_wide_array(a)
+        array = to_widest_numpy_array(a)
         for uplo in ("L", "U"):
             name = f"{batch} of {size} {uplo}"
             expected = numpy.linalg.eigvalsh(array)
             triangle = tensor_from_array(lab, numpy.tril(array) if uplo == "L" else numpy.triu(array))
             for suffix, matrix in (("", a), (" of a triangle", triangle)):
                 w, v = torch.linalg.eigh(matrix, uplo)
-                lab.expect(f"eigenvalues {name}{suffix}", w, expected, roundings=matrix_roundings(size))
+                lab.expect(
+                    f"eigenvalues {name}{suffix}", w, expected, roundings=allowed_matrix_roundings(size)
+                )
                 lab.expect(
                     f"eigvalsh {name}{suffix}",
                     torch.linalg.eigvalsh(matrix, uplo),
                     expected,
-                    roundings=matrix_roundings(size),
+                    roundings=allowed_matrix_roundings(size),
                 )
-                back = (to_wide_array(v) * to_wide_array(w)[..., None, :]) @ adjoint(to_wide_array(v))
+                back = (to_widest_numpy_array(v) * to_widest_numpy_array(w)[..., None, :]) @ adjoint(
+                    to_widest_numpy_array(v)
+                )
                 lab.expect(
                     f"product of the factors, {name}{suffix}",
                     tensor_from_array(lab, back),
                     array,
-                    roundings=matrix_roundings(size),
+                    roundings=allowed_matrix_roundings(size),
                 )
                 check_orthonormal_columns(lab, f"eigenvectors {name}{suffix}", v)
                 with lab.parity("The page names L and U as values of UPLO, not lowercase letters"):
@@ -84,7 +88,7 @@ def hermitian_eigenvalues(lab: Lab) -> None:
             f"out= for batch {batch} and size {size}",
             out[0],
             numpy.linalg.eigvalsh(array),
-            roundings=matrix_roundings(size),
+            roundings=allowed_matrix_roundings(size),
         )
     a = positive_definite_matrices(lab, 3, 3)
     for name, function in (("eigh", torch.linalg.eigh), ("eigvalsh", torch.linalg.eigvalsh)):
@@ -139,9 +143,9 @@ def general_eigenvalues(lab: Lab) -> None:
     """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
-        array = numpy.triu(to_wide_array(lab.integers(*batch, size, size, low=-1, high=2)), 1) + numpy.diag(
-            3.0 * numpy.arange(1, size + 1)
-        )
+        array = numpy.triu(
+            to_widest_numpy_array(lab.integers(*batch, size, size, low=-1, high=2)), 1
+        ) + numpy.diag(3.0 * numpy.arange(1, size + 1))
         a = tensor_from_array(lab, array)
         w, v = torch.linalg.eig(a)
         name = f"batch {batch}, size {size}"
@@ -150,18 +154,19 @@ def general_eigenvalues(lab: Lab) -> None:
             expected = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
             lab.expect(
                 f"{function_name} of {name}",
-                lab.put(torch.from_numpy(numpy.sort(to_wide_array(computed), -1)), dtype=wide),
+                lab.put(torch.from_numpy(numpy.sort(to_widest_numpy_array(computed), -1)), dtype=wide),
                 expected,
-                roundings=8 * matrix_roundings(size),
+                roundings=8 * allowed_matrix_roundings(size),
             )
         residue = numpy.abs(
-            to_wide_array(a) @ to_wide_array(v) - to_wide_array(v) * to_wide_array(w)[..., None, :]
+            to_widest_numpy_array(a) @ to_widest_numpy_array(v)
+            - to_widest_numpy_array(v) * to_widest_numpy_array(w)[..., None, :]
         ).max(initial=0.0)
         lab.holds(f"the matrix scales each eigenvector by its eigenvalue, {name}", residue < 1e-3)
-        lengths = numpy.linalg.norm(to_wide_array(v), axis=-2)
+        lengths = numpy.linalg.norm(to_widest_numpy_array(v), axis=-2)
         lab.holds(f"eigenvectors have length 1, {name}", numpy.allclose(lengths, 1, atol=1e-4))
     turn = tensor_from_array(lab, [[0.0, -1], [1, 0]])
-    computed = to_wide_array(torch.linalg.eigvals(turn))
+    computed = to_widest_numpy_array(torch.linalg.eigvals(turn))
     lab.holds(
         "a quarter turn has the eigenvalues i and -i",
         numpy.allclose(sorted(computed.imag), [-1, 1], atol=1e-5)
@@ -215,53 +220,60 @@ def singular_values(lab: Lab) -> None:
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
         count = min(rows, columns)
-        expected = numpy.linalg.svd(to_wide_array(a), compute_uv=False)
+        expected = numpy.linalg.svd(to_widest_numpy_array(a), compute_uv=False)
         name = f"{batch} of {rows} by {columns}"
-        lab.expect(f"svdvals of {name}", torch.linalg.svdvals(a), expected, roundings=matrix_roundings(5))
+        lab.expect(
+            f"svdvals of {name}", torch.linalg.svdvals(a), expected, roundings=allowed_matrix_roundings(5)
+        )
         lab.expect(
             f"compute_uv=False of {name}",
             torch.svd(a, compute_uv=False).S,
             expected,
-            roundings=matrix_roundings(5),
+            roundings=allowed_matrix_roundings(5),
         )
         for full in (False, True):
             u, s, vh = torch.linalg.svd(a, full_matrices=full)
-            lab.expect(f"svd of {name} {full}", s, expected, roundings=matrix_roundings(5))
+            lab.expect(f"svd of {name} {full}", s, expected, roundings=allowed_matrix_roundings(5))
             lab.same(f"shapes of {name} {full}", (u.shape, vh.shape))
-            back = (to_wide_array(u)[..., :count] * to_wide_array(s)[..., None, :]) @ to_wide_array(vh)[
-                ..., :count, :
-            ]
+            back = (
+                to_widest_numpy_array(u)[..., :count] * to_widest_numpy_array(s)[..., None, :]
+            ) @ to_widest_numpy_array(vh)[..., :count, :]
             lab.expect(
                 f"product of the factors, {name}, full_matrices={full}",
                 tensor_from_array(lab, back),
-                to_wide_array(a),
-                roundings=matrix_roundings(5),
+                to_widest_numpy_array(a),
+                roundings=allowed_matrix_roundings(5),
             )
             check_orthonormal_columns(lab, f"U of {name} {full}", u)
             check_orthonormal_columns(lab, f"V of {name} {full}", vh.mH)
             u, s, v = torch.svd(a, some=not full)
-            back = (to_wide_array(u)[..., :count] * to_wide_array(s)[..., None, :]) @ adjoint(
-                to_wide_array(v)[..., :count]
+            back = (to_widest_numpy_array(u)[..., :count] * to_widest_numpy_array(s)[..., None, :]) @ adjoint(
+                to_widest_numpy_array(v)[..., :count]
             )
             lab.expect(
                 f"torch.svd of {name} {full}",
                 tensor_from_array(lab, back),
-                to_wide_array(a),
-                roundings=matrix_roundings(5),
+                to_widest_numpy_array(a),
+                roundings=allowed_matrix_roundings(5),
             )
     turned = lab.integers(5, 3).t()
     lab.expect(
         "transposed",
         torch.linalg.svdvals(turned),
-        numpy.linalg.svd(to_wide_array(turned), compute_uv=False),
-        roundings=matrix_roundings(5),
+        numpy.linalg.svd(to_widest_numpy_array(turned), compute_uv=False),
+        roundings=allowed_matrix_roundings(5),
     )
     diagonal = tensor_from_array(lab, numpy.diag([3.0, -5, 0, 1]))
-    lab.expect("a diagonal", torch.linalg.svdvals(diagonal), [5.0, 3, 1, 0], roundings=matrix_roundings(4))
+    lab.expect(
+        "a diagonal", torch.linalg.svdvals(diagonal), [5.0, 3, 1, 0], roundings=allowed_matrix_roundings(4)
+    )
     long = lab.integers(3, 2000, low=-1, high=2)
     result = torch.linalg.svd(long, full_matrices=False)
     lab.expect(
-        "a long one", result.S, numpy.linalg.svd(to_wide_array(long), compute_uv=False), roundings=2000.0
+        "a long one",
+        result.S,
+        numpy.linalg.svd(to_widest_numpy_array(long), compute_uv=False),
+        roundings=2000.0,
     )
     rough = numpy.ones((40, 40))
     rough[0, 0], rough[-1, -1] = 1e-5, 1e5
@@ -269,13 +281,13 @@ def singular_values(lab: Lab) -> None:
     lab.expect(
         "of an ill-conditioned matrix",
         torch.linalg.svdvals(stiff)[:2],
-        numpy.linalg.svd(to_wide_array(stiff), compute_uv=False)[:2],
+        numpy.linalg.svd(to_widest_numpy_array(stiff), compute_uv=False)[:2],
         roundings=400.0,
     )
     lab.expect(
         "eigh of it",
         torch.linalg.eigvalsh(stiff)[-1:],
-        numpy.linalg.eigvalsh(to_wide_array(stiff))[-1:],
+        numpy.linalg.eigvalsh(to_widest_numpy_array(stiff))[-1:],
         roundings=400.0,
     )
 
@@ -291,7 +303,9 @@ def low_rank_factors(lab: Lab) -> None:
     smallest eigenvalues and their eigenvectors.
     """
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
-        array = to_wide_array(lab.integers(*batch, rows, 2)) @ to_wide_array(lab.integers(*batch, 2, columns))
+        array = to_widest_numpy_array(lab.integers(*batch, rows, 2)) @ to_widest_numpy_array(
+            lab.integers(*batch, 2, columns)
+        )
         a = tensor_from_array(lab, array)
         u, s, v = torch.svd_lowrank(a, q=4, niter=3)
         roundings = 100.0 * rows * columns
@@ -301,7 +315,9 @@ def low_rank_factors(lab: Lab) -> None:
             numpy.linalg.svd(array, compute_uv=False)[..., :2],
             roundings=roundings,
         )
-        back = (to_wide_array(u) * to_wide_array(s)[..., None, :]) @ adjoint(to_wide_array(v))
+        back = (to_widest_numpy_array(u) * to_widest_numpy_array(s)[..., None, :]) @ adjoint(
+            to_widest_numpy_array(v)
+        )
         lab.expect(
             f"product of the factors, batch {batch}, {rows} by {columns}",
             tensor_from_array(lab, back),
@@ -312,7 +328,9 @@ def low_rank_factors(lab: Lab) -> None:
         if not lab.dtype.is_complex:
             u, s, v = torch.pca_lowrank(a, q=3)
             centred = array - array.mean(-2, keepdims=True)
-            back = (to_wide_array(u) * to_wide_array(s)[..., None, :]) @ adjoint(to_wide_array(v))
+            back = (to_widest_numpy_array(u) * to_widest_numpy_array(s)[..., None, :]) @ adjoint(
+                to_widest_numpy_array(v)
+            )
             lab.expect(
                 f"pca of {batch} {rows} by {columns}",
                 tensor_from_array(lab, back),
@@ -324,7 +342,7 @@ def low_rank_factors(lab: Lab) -> None:
         for method in ("basic", "ortho"):
             for largest in (True, False):
                 start = tensor_from_array(
-                    lab, numpy.eye(30)[:, [0, 29]] + 0.1 * to_wide_array(lab.integers(30, 2))
+                    lab, numpy.eye(30)[:, [0, 29]] + 0.1 * to_widest_numpy_array(lab.integers(30, 2))
                 )
                 eigenvalues, vectors = torch.lobpcg(
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
@@ -340,11 +358,11 @@ def low_rank_factors(lab: Lab) -> None:
                     dtype=torch.float32,
                 )
                 residues = numpy.linalg.norm(
-                    to_wide_array(matrix) @ to_wide_array(vectors)
-                    - to_wide_array(vectors) * to_wide_array(eigenvalues),
+                    to_widest_numpy_array(matrix) @ to_widest_numpy_array(vectors)
+                    - to_widest_numpy_array(vectors) * to_widest_numpy_array(eigenvalues),
                     axis=0,
                 )
-                lengths = numpy.linalg.norm(to_wide_array(vectors), axis=0)
+                lengths = numpy.linalg.norm(to_widest_numpy_array(vectors), axis=0)
                 lab.holds(
                     f"the matrix scales each eigenvector by its eigenvalue, {method}, largest={largest}",
                     (residues < 1e-4 * lengths).all(),
@@ -363,7 +381,7 @@ def free_phases_have_no_gradient(lab: Lab) -> None:
     """The phase of a complex eigenvector or singular vector is arbitrary. The backward pass of a function
     that depends on this phase raises an error.
     """
-    a = lab.put(to_wide_array(lab.floats(3, 3)), requires_grad=True)
+    a = lab.put(to_widest_numpy_array(lab.floats(3, 3)), requires_grad=True)
     svd = torch.linalg.svd(a, full_matrices=False)
     lab.raises("svd", lambda: (svd[0] + svd[2]).sum().abs().backward(), match="(?i)ill-defined")
     lab.raises("eig", lambda: torch.linalg.eig(a)[1].sum().abs().backward(), match="(?i)ill-defined")

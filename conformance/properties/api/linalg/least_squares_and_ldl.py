@@ -13,13 +13,13 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import (
     expect_error_for_two_devices,
     tensor_from_array,
-    to_wide_array,
+    to_widest_numpy_array,
 )
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
     adjoint,
+    allowed_matrix_roundings,
     diagonally_dominant_matrices,
-    matrix_roundings,
     positive_definite_matrices,
 )
 
@@ -36,38 +36,38 @@ def least_squares(lab: Lab) -> None:
     accepts batches that broadcast and empty matrices.
     """
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
-        array = to_wide_array(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(
+        array = to_widest_numpy_array(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(
             rows, columns
         )
         a, b = tensor_from_array(lab, array), lab.integers(*batch, rows, width)
-        expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ to_wide_array(b))
+        expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ to_widest_numpy_array(b))
         lab.expect(
             f"batch {batch}, {rows} by {columns}, {width} right-hand sides",
             torch.linalg.lstsq(a, b).solution,
             expected,
-            roundings=matrix_roundings(6),
+            roundings=allowed_matrix_roundings(6),
         )
         with lab.parity("The page names the drivers for CPU and CUDA inputs only"):
             lab.expect(
                 f"driver gels, batch {batch}, {rows} by {columns}, {width} right-hand sides",
                 torch.linalg.lstsq(a, b, driver="gels").solution,
                 expected,
-                roundings=matrix_roundings(6),
+                roundings=allowed_matrix_roundings(6),
             )
     a, b = diagonally_dominant_matrices(lab, 1, 3, 3), lab.integers(2, 3, 2)
     lab.expect(
         "one matrix for a batch of right-hand sides",
         torch.linalg.lstsq(a, b).solution,
-        numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
-        roundings=matrix_roundings(3),
+        numpy.linalg.solve(to_widest_numpy_array(a), to_widest_numpy_array(b)),
+        roundings=allowed_matrix_roundings(3),
     )
     a, b = diagonally_dominant_matrices(lab, 2, 1, 3, 3), lab.integers(1, 2, 3, 1)
     with lab.parity("The page shows that matrices broadcast, not that right-hand sides broadcast"):
         lab.expect(
             "batches that broadcast with each other",
             torch.linalg.lstsq(a, b).solution,
-            numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
-            roundings=matrix_roundings(3),
+            numpy.linalg.solve(to_widest_numpy_array(a), to_widest_numpy_array(b)),
+            roundings=allowed_matrix_roundings(3),
         )
     a, b = diagonally_dominant_matrices(lab, 3, 3), lab.integers(3, 2)
     lab.same(
@@ -113,40 +113,40 @@ def systems_of_tensors(lab: Lab) -> None:
         rows = math.prod(shape[:split])
         a = diagonally_dominant_matrices(lab, rows, rows).reshape(shape)
         b = lab.integers(*shape[:split])
-        expected = numpy.linalg.solve(to_wide_array(a).reshape(rows, rows), to_wide_array(b).ravel()).reshape(
-            shape[split:]
-        )
+        expected = numpy.linalg.solve(
+            to_widest_numpy_array(a).reshape(rows, rows), to_widest_numpy_array(b).ravel()
+        ).reshape(shape[split:])
         lab.expect(
             f"tensorsolve of {shape}",
             torch.linalg.tensorsolve(a, b),
             expected,
-            roundings=matrix_roundings(min(rows, 8)),
+            roundings=allowed_matrix_roundings(min(rows, 8)),
         )
-        inverse = numpy.linalg.inv(to_wide_array(a).reshape(rows, rows)).reshape(
+        inverse = numpy.linalg.inv(to_widest_numpy_array(a).reshape(rows, rows)).reshape(
             *shape[split:], *shape[:split]
         )
         lab.expect(
             f"tensorinv of {shape}",
             torch.linalg.tensorinv(a, split),
             inverse,
-            roundings=matrix_roundings(min(rows, 8)),
+            roundings=allowed_matrix_roundings(min(rows, 8)),
         )
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.expect(
             f"tensorinv of {shape} into out",
             torch.linalg.tensorinv(a, split, out=out),
             inverse,
-            roundings=matrix_roundings(min(rows, 8)),
+            roundings=allowed_matrix_roundings(min(rows, 8)),
         )
     a = diagonally_dominant_matrices(lab, 6, 6).reshape(2, 6, 3)
-    moved = numpy.moveaxis(to_wide_array(a), 1, -1)
+    moved = numpy.moveaxis(to_widest_numpy_array(a), 1, -1)
     lab.expect(
         "tensorsolve of moved dimensions",
         torch.linalg.tensorsolve(
             a, lab.put(moved.reshape(6, 6) @ numpy.ones(6), dtype=lab.dtype).reshape(2, 3), dims=(1,)
         ),
         numpy.ones(6),
-        roundings=matrix_roundings(6),
+        roundings=allowed_matrix_roundings(6),
     )
     none = torch.empty(0, 0, 1, 2, 3, 0, dtype=lab.dtype, device=lab.device)
     lab.same("tensorinv of nothing", [torch.linalg.tensorinv(none, ind) for ind in (1, 2, 3)])
@@ -213,16 +213,19 @@ def symmetric_factors(lab: Lab) -> None:
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):
-            array = to_wide_array(positive_definite_matrices(lab, *batch, 4, 4))
+            array = to_widest_numpy_array(positive_definite_matrices(lab, *batch, 4, 4))
             array = array if hermitian else array + array.swapaxes(-1, -2)
             a, b = tensor_from_array(lab, array), lab.integers(*batch, 4, 2)
             factors, pivots, info = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
             name = f"{batch}{' Hermitian' if hermitian else ''}"
             lab.expect(f"info of {name}", info, numpy.zeros(batch))
-            pivoted = bool((to_wide_array(pivots) != numpy.arange(1, 5)).any())
-            diagonal = numpy.einsum("...ii->...i", to_wide_array(factors))[..., None, :]
+            pivoted = bool((to_widest_numpy_array(pivots) != numpy.arange(1, 5)).any())
+            diagonal = numpy.einsum("...ii->...i", to_widest_numpy_array(factors))[..., None, :]
             products = []
-            for triangle in (numpy.tril(to_wide_array(factors), -1), numpy.triu(to_wide_array(factors), 1)):
+            for triangle in (
+                numpy.tril(to_widest_numpy_array(factors), -1),
+                numpy.triu(to_widest_numpy_array(factors), 1),
+            ):
                 factor = triangle + numpy.eye(4)
                 transpose = adjoint(factor) if hermitian else factor.swapaxes(-1, -2)
                 products.append((factor * diagonal) @ transpose)
@@ -234,6 +237,6 @@ def symmetric_factors(lab: Lab) -> None:
             lab.expect(
                 f"solution of {name}",
                 result,
-                numpy.linalg.solve(array, to_wide_array(b)),
-                roundings=matrix_roundings(4),
+                numpy.linalg.solve(array, to_widest_numpy_array(b)),
+                roundings=allowed_matrix_roundings(4),
             )

@@ -11,8 +11,12 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
-from conformance.properties.api.linalg._matrices import DTYPES, diagonally_dominant_matrices, matrix_roundings
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_widest_numpy_array
+from conformance.properties.api.linalg._matrices import (
+    DTYPES,
+    allowed_matrix_roundings,
+    diagonally_dominant_matrices,
+)
 
 _VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)
 _MATRIX_ORDERS: tuple[Any, ...] = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
@@ -50,8 +54,8 @@ def vector_norms(lab: Lab) -> None:
 
 
 def _check_vector_norms(lab: Lab) -> None:
-    base = tensor_from_array(lab, to_wide_array(lab.integers(3, 4, 2)) + 5)
-    array = to_wide_array(base)
+    base = tensor_from_array(lab, to_widest_numpy_array(lab.integers(3, 4, 2)) + 5)
+    array = to_widest_numpy_array(base)
     narrow = lab.dtype.itemsize == 2
     for order in _VECTOR_ORDERS:
         if narrow and order in (4.5, 0.5, -3):
@@ -90,7 +94,7 @@ def _check_vector_norms(lab: Lab) -> None:
         lab.expect(
             f"{order} of a vector",
             torch.linalg.norm(row, order),
-            _norm_by_definition(to_wide_array(row), order, None, False),
+            _norm_by_definition(to_widest_numpy_array(row), order, None, False),
             roundings=roundings,
         )
         lab.expect(
@@ -213,7 +217,7 @@ def matrix_norms(lab: Lab) -> None:
     and pair of dimensions, with and without ``keepdim``. Invalid orders and dimensions raise errors.
     """
     base = lab.integers(3, 4, 3, 2)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for order in _MATRIX_ORDERS:
         for dim in ((0, 1), (1, 0), (-1, -3), (2, 0)):
             for keep in (False, True):
@@ -223,49 +227,52 @@ def matrix_norms(lab: Lab) -> None:
                     f"matrix_norm {name}",
                     torch.linalg.matrix_norm(base, order, dim, keep),
                     expected,
-                    roundings=matrix_roundings(4),
+                    roundings=allowed_matrix_roundings(4),
                 )
                 lab.expect(
                     f"norm {name}",
                     torch.linalg.norm(base, order, dim, keep),
                     expected,
-                    roundings=matrix_roundings(4),
+                    roundings=allowed_matrix_roundings(4),
                 )
                 if isinstance(order, str):
                     lab.expect(
                         f"torch.norm {name}",
                         torch.norm(base, order, dim, keep),
                         expected,
-                        roundings=matrix_roundings(4),
+                        roundings=allowed_matrix_roundings(4),
                     )
         matrix = base[:, :, 0, 0]
         lab.expect(
             f"order {order} of a transposed matrix",
             torch.linalg.norm(matrix.t(), order),
-            numpy.linalg.norm(to_wide_array(matrix).T, order),
-            roundings=matrix_roundings(4),
+            numpy.linalg.norm(to_widest_numpy_array(matrix).T, order),
+            roundings=allowed_matrix_roundings(4),
         )
     lab.expect(
         "by default",
         torch.linalg.matrix_norm(base),
         numpy.linalg.norm(array, axis=(-2, -1)),
-        roundings=matrix_roundings(4),
+        roundings=allowed_matrix_roundings(4),
     )
     lab.expect(
-        "of all", torch.linalg.norm(base), numpy.sqrt((abs(array) ** 2).sum()), roundings=matrix_roundings(6)
+        "of all",
+        torch.linalg.norm(base),
+        numpy.sqrt((abs(array) ** 2).sum()),
+        roundings=allowed_matrix_roundings(6),
     )
     lab.expect(
         "torch.norm with order fro is the vector norm of order 2",
         torch.norm(base, "fro", (0, 1)),
         _norm_by_definition(array, 2, (0, 1), False),
-        roundings=matrix_roundings(4),
+        roundings=allowed_matrix_roundings(4),
     )
     with lab.parity("torch.nuclear_norm is undocumented"):
         lab.expect(
             "nuclear_norm",
             torch.nuclear_norm(base, (1, 0)),
             numpy.linalg.norm(array, "nuc", (1, 0)),
-            roundings=matrix_roundings(4),
+            roundings=allowed_matrix_roundings(4),
         )
     out = torch.empty(0, dtype=base.real.dtype, device=lab.device)
     with lab.parity("torch.nuclear_norm is undocumented"):
@@ -273,7 +280,7 @@ def matrix_norms(lab: Lab) -> None:
             "nuclear_norm into out",
             torch.nuclear_norm(base, (0, 1), keepdim=True, out=out),
             numpy.linalg.norm(array, "nuc", (0, 1), True),
-            roundings=matrix_roundings(4),
+            roundings=allowed_matrix_roundings(4),
         )
     vector, matrix = base[0, 0, 0], base[0, :, :, 0]
     with lab.parity("The page gives the expected shape and does not say that other shapes are an error"):
@@ -334,20 +341,23 @@ def condition_numbers(lab: Lab) -> None:
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
         a = diagonally_dominant_matrices(lab, *shape)
         for order in (None, *_MATRIX_ORDERS):
-            expected = numpy.linalg.cond(to_wide_array(a), order) if shape[0] else numpy.zeros(0)
+            expected = numpy.linalg.cond(to_widest_numpy_array(a), order) if shape[0] else numpy.zeros(0)
             lab.expect(
-                f"{order} of {shape}", torch.linalg.cond(a, order), expected, roundings=matrix_roundings(4)
+                f"{order} of {shape}",
+                torch.linalg.cond(a, order),
+                expected,
+                roundings=allowed_matrix_roundings(4),
             )
     for shape in ((5, 3), (2, 3, 5)):
         a = tensor_from_array(
-            lab, to_wide_array(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:])
+            lab, to_widest_numpy_array(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:])
         )
         for order in (None, 2, -2):
             lab.expect(
                 f"{order} of {shape}",
                 torch.linalg.cond(a, order),
-                numpy.linalg.cond(to_wide_array(a), order),
-                roundings=matrix_roundings(5),
+                numpy.linalg.cond(to_widest_numpy_array(a), order),
+                roundings=allowed_matrix_roundings(5),
             )
     singular = tensor_from_array(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
     for order in (1, -1, math.inf, -math.inf, "fro", "nuc"):

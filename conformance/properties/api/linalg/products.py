@@ -14,7 +14,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, NUMBERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_widest_numpy_array
 
 _PRODUCTS = (*FLOATS, *COMPLEX)
 _OUT_OF_VECTORS = "The page of matmul says that out= is not supported for two vectors"
@@ -43,7 +43,7 @@ def matrix_products(lab: Lab) -> None:
                 a = a.mT.contiguous().mT if a.dim() > 1 else a.repeat_interleave(2)[::2]
                 b = b.mT.contiguous().mT if b.dim() > 1 else b.repeat_interleave(2)[::2]
             try:
-                expected = numpy.matmul(to_wide_array(a), to_wide_array(b))
+                expected = numpy.matmul(to_widest_numpy_array(a), to_widest_numpy_array(b))
             except ValueError:
                 lab.raises(f"{left_shape} and {right_shape}", lambda: a @ b)
                 continue
@@ -58,7 +58,7 @@ def matrix_products(lab: Lab) -> None:
     lab.expect(
         "a permuted batch",
         a.permute(0, 1, 3, 2).matmul(b),
-        numpy.matmul(to_wide_array(a).transpose(0, 1, 3, 2), to_wide_array(b)),
+        numpy.matmul(to_widest_numpy_array(a).transpose(0, 1, 3, 2), to_widest_numpy_array(b)),
     )
 
 
@@ -76,7 +76,7 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     ``out=`` of any strides, and return zeros for an empty sum.
     """
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
-    expected = to_wide_array(a) @ to_wide_array(b)
+    expected = to_widest_numpy_array(a) @ to_widest_numpy_array(b)
     forms = {
         "as they are": (a, b),
         "the left transposed": (a.t().contiguous().t(), b),
@@ -94,13 +94,19 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
             lab.holds(f"mm {name} returns its {order} out=", torch.mm(left, right, out=out) is out)
             lab.expect(f"{name} into a {order} out", out, expected)
         batch = torch.stack([left, left + 1]).contiguous(), torch.stack([right, right])
-        lab.expect(f"bmm {name}", torch.bmm(*batch), to_wide_array(batch[0]) @ to_wide_array(batch[1]))
+        lab.expect(
+            f"bmm {name}",
+            torch.bmm(*batch),
+            to_widest_numpy_array(batch[0]) @ to_widest_numpy_array(batch[1]),
+        )
         lab.expect(
             f"bmm {name} of an expanded batch",
             torch.bmm(left.expand(3, 5, 4), right.expand(3, 4, 6)),
             numpy.stack([expected] * 3),
         )
-        lab.expect(f"mv {name}", torch.mv(left, b[:, 1]), to_wide_array(a) @ to_wide_array(b)[:, 1])
+        lab.expect(
+            f"mv {name}", torch.mv(left, b[:, 1]), to_widest_numpy_array(a) @ to_widest_numpy_array(b)[:, 1]
+        )
     for axes in itertools.permutations(range(3)):
         x, y = lab.integers(3, 4, 5, low=-2, high=3), lab.integers(3, 5, 2, low=-2, high=3)
         back = [axes.index(d) for d in range(3)]
@@ -112,35 +118,44 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
             .permute(back)
         )
         lab.expect(
-            f"bmm in order {axes}", torch.bmm(left, right, out=out), to_wide_array(x) @ to_wide_array(y)
+            f"bmm in order {axes}",
+            torch.bmm(left, right, out=out),
+            to_widest_numpy_array(x) @ to_widest_numpy_array(y),
         )
     lab.expect(
         "an expanded row",
         torch.mm(a[:1].expand(5, 4), b[:, :1].expand(4, 6)),
-        numpy.repeat(to_wide_array(a)[:1], 5, 0) @ numpy.repeat(to_wide_array(b)[:, :1], 6, 1),
+        numpy.repeat(to_widest_numpy_array(a)[:1], 5, 0)
+        @ numpy.repeat(to_widest_numpy_array(b)[:, :1], 6, 1),
     )
     memory = lab.integers(6, low=-3, high=4)
     sliding = memory.as_strided((2, 2, 2), (3, 1, 1))
     lab.expect(
-        "overlapping matrices", torch.bmm(sliding, sliding), to_wide_array(sliding) @ to_wide_array(sliding)
+        "overlapping matrices",
+        torch.bmm(sliding, sliding),
+        to_widest_numpy_array(sliding) @ to_widest_numpy_array(sliding),
     )
     lab.expect(
         "an overlapping matrix",
         torch.mm(sliding[0], sliding[0]),
-        to_wide_array(sliding[0]) @ to_wide_array(sliding[0]),
+        to_widest_numpy_array(sliding[0]) @ to_widest_numpy_array(sliding[0]),
     )
     if lab.dtype.is_complex:
-        lab.expect("a conjugate", torch.mm(a.conj(), b), to_wide_array(a).conj() @ to_wide_array(b))
+        lab.expect(
+            "a conjugate", torch.mm(a.conj(), b), to_widest_numpy_array(a).conj() @ to_widest_numpy_array(b)
+        )
         lab.expect(
             "conjugates with gaps",
             torch.mm(a[:, ::2].conj(), b[::2].conj()),
-            to_wide_array(a)[:, ::2].conj() @ to_wide_array(b)[::2].conj(),
+            to_widest_numpy_array(a)[:, ::2].conj() @ to_widest_numpy_array(b)[::2].conj(),
         )
-        lab.expect("an adjoint", torch.mm(b.mH, a.mH), (to_wide_array(a) @ to_wide_array(b)).conj().T)
+        lab.expect(
+            "an adjoint", torch.mm(b.mH, a.mH), (to_widest_numpy_array(a) @ to_widest_numpy_array(b)).conj().T
+        )
         lab.expect(
             "a batch of adjoints",
             torch.bmm(b.mH.expand(2, 6, 4), a.t().conj().expand(2, 4, 5)),
-            numpy.stack([(to_wide_array(a) @ to_wide_array(b)).conj().T] * 2),
+            numpy.stack([(to_widest_numpy_array(a) @ to_widest_numpy_array(b)).conj().T] * 2),
         )
 
 
@@ -159,7 +174,7 @@ def integer_products(lab: Lab) -> None:
     "implemented" or "support".
     """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
-    array, second = to_wide_array(a), to_wide_array(b)
+    array, second = to_widest_numpy_array(a), to_widest_numpy_array(b)
     product = array @ second
     calls: dict[str, tuple[Callable[[], torch.Tensor], Any]] = {
         "mm": (lambda: torch.mm(a, b), product),
@@ -174,7 +189,7 @@ def integer_products(lab: Lab) -> None:
         # observations.
         exact = named = True
         try:
-            exact = bool(numpy.array_equal(to_wide_array(call()), expected))
+            exact = bool(numpy.array_equal(to_widest_numpy_array(call()), expected))
         except RuntimeError as error:
             named = "implemented" in str(error) or "support" in str(error)
         lab.holds(f"{name} is exact or refused", exact)
@@ -199,11 +214,11 @@ def sums_of_products(lab: Lab) -> None:
     v, w = n[:, 0], lab.integers(5, low=-2, high=3)
     p, q = lab.integers(2, 4, 3, low=-2, high=3), lab.integers(2, 3, 5, low=-2, high=3)
     cases = {
-        "addmm": ((m, n), to_wide_array(m) @ to_wide_array(n)),
-        "addmv": ((m, v), to_wide_array(m) @ to_wide_array(v)),
-        "addr": ((m[:, 0], w), numpy.outer(to_wide_array(m)[:, 0], to_wide_array(w))),
-        "addbmm": ((p, q), (to_wide_array(p) @ to_wide_array(q)).sum(0)),
-        "baddbmm": ((p, q), to_wide_array(p) @ to_wide_array(q)),
+        "addmm": ((m, n), to_widest_numpy_array(m) @ to_widest_numpy_array(n)),
+        "addmv": ((m, v), to_widest_numpy_array(m) @ to_widest_numpy_array(v)),
+        "addr": ((m[:, 0], w), numpy.outer(to_widest_numpy_array(m)[:, 0], to_widest_numpy_array(w))),
+        "addbmm": ((p, q), (to_widest_numpy_array(p) @ to_widest_numpy_array(q)).sum(0)),
+        "baddbmm": ((p, q), to_widest_numpy_array(p) @ to_widest_numpy_array(q)),
     }
     for name, (operands, product) in cases.items():
         function = getattr(torch, name)
@@ -217,25 +232,25 @@ def sums_of_products(lab: Lab) -> None:
             lab.expect(
                 f"{name} of {tuple(summand.shape)}",
                 function(summand, *operands),
-                to_wide_array(summand) + product,
+                to_widest_numpy_array(summand) + product,
             )
             lab.expect(
                 f"scaled {name} of {tuple(summand.shape)}",
                 function(summand, *operands, beta=beta, alpha=alpha),
-                beta * to_wide_array(summand) + alpha * product,
+                beta * to_widest_numpy_array(summand) + alpha * product,
             )
         if lab.dtype.is_complex:
             with lab.parity(_COMPLEX_FACTORS):
                 lab.expect(
                     f"{name} scaled by complex numbers",
                     function(full, *operands, beta=3 + 1j, alpha=2 - 1j),
-                    (3 + 1j) * to_wide_array(full) + (2 - 1j) * product,
+                    (3 + 1j) * to_widest_numpy_array(full) + (2 - 1j) * product,
                 )
         nan = torch.full_like(full, math.nan)
         lab.expect(f"{name} without its tensor", function(nan, *operands, beta=0), product)
         out = torch.full_like(full, math.nan)
         lab.holds(f"{name} returns out", function(full, *operands, beta=beta, out=out) is out)
-        lab.expect(f"{name} into out", out, beta * to_wide_array(full) + product)
+        lab.expect(f"{name} into out", out, beta * to_widest_numpy_array(full) + product)
         out = torch.full_like(full, math.nan)
         lab.expect(
             f"{name} with beta=0 and a tensor of NaN into out",
@@ -244,12 +259,12 @@ def sums_of_products(lab: Lab) -> None:
         )
         copy = full.clone()
         lab.holds(f"{name}_ returns its input", getattr(copy, f"{name}_")(*operands, alpha=alpha) is copy)
-        lab.expect(f"{name}_", copy, to_wide_array(full) + alpha * product)
+        lab.expect(f"{name}_", copy, to_widest_numpy_array(full) + alpha * product)
         turned = [x.mT.contiguous().mT if x.dim() > 1 else x.repeat_interleave(2)[::2] for x in operands]
         lab.expect(
             f"{name} of turned operands",
             function(full, *turned, beta=beta),
-            beta * to_wide_array(full) + product,
+            beta * to_widest_numpy_array(full) + product,
         )
         expanded = [x[:1].expand(x.shape) for x in operands]
         lab.same(f"{name} of expanded operands", function(full, *expanded))
@@ -265,11 +280,13 @@ def sums_of_products(lab: Lab) -> None:
         lab.raises("addmv of a number", lambda: torch.addmv(v, m, w[0]))
     if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
         old = p[0] @ q[0]
-        old_values = to_wide_array(old)
+        old_values = to_widest_numpy_array(old)
         with lab.parity("The order of arguments with a leading number is undocumented"):
             lab.warns(
-                "the old argument order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated"
-            )  # type: ignore[arg-type,call-arg]
+                "the old argument order of addbmm_",
+                lambda: old.addbmm_(1, p, q),  # type: ignore[arg-type,call-arg]
+                match="(?i)deprecated",
+            )
             lab.expect("the old order of addbmm_", old, old_values + cases["addbmm"][1])
 
 
@@ -331,18 +348,18 @@ def products_over_nothing(lab: Lab) -> None:
         lab.expect(
             f"{name} of {left_shape}",
             function(summand, empty_tensor(*left_shape), empty_tensor(*right_shape)),
-            to_wide_array(summand),
+            to_widest_numpy_array(summand),
         )
         lab.expect(
             f"scaled {name} of {left_shape}",
             function(summand, empty_tensor(*left_shape), empty_tensor(*right_shape), beta=beta, alpha=2),
-            beta * to_wide_array(summand),
+            beta * to_widest_numpy_array(summand),
         )
         out = torch.full_like(summand, 7)
         lab.expect(
             f"{name} of {left_shape} into out",
             function(summand, empty_tensor(*left_shape), empty_tensor(*right_shape), beta=beta, out=out),
-            beta * to_wide_array(summand),
+            beta * to_widest_numpy_array(summand),
         )
 
 
@@ -359,7 +376,7 @@ def inner_products(lab: Lab) -> None:
     errors.
     """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
-    x, y = to_wide_array(a), to_wide_array(b)
+    x, y = to_widest_numpy_array(a), to_widest_numpy_array(b)
     for name, left, right in (
         ("plain", a, b),
         ("with gaps", a[::3], b[1::3]),
@@ -367,18 +384,24 @@ def inner_products(lab: Lab) -> None:
         ("reversed gaps", a[:40:2], b.flip(0)[:20]),
         ("nothing", a[:0], b[:0]),
     ):
-        lab.expect(f"dot {name}", torch.dot(left, right), to_wide_array(left) @ to_wide_array(right))
         lab.expect(
-            f"vdot {name}", torch.vdot(left, right), numpy.vdot(to_wide_array(left), to_wide_array(right))
+            f"dot {name}", torch.dot(left, right), to_widest_numpy_array(left) @ to_widest_numpy_array(right)
         )
         lab.expect(
-            f"inner {name}", torch.inner(left, right), numpy.inner(to_wide_array(left), to_wide_array(right))
+            f"vdot {name}",
+            torch.vdot(left, right),
+            numpy.vdot(to_widest_numpy_array(left), to_widest_numpy_array(right)),
+        )
+        lab.expect(
+            f"inner {name}",
+            torch.inner(left, right),
+            numpy.inner(to_widest_numpy_array(left), to_widest_numpy_array(right)),
         )
         out = torch.empty((), dtype=lab.dtype, device=lab.device)
         lab.expect(
             f"dot {name} into out",
             torch.dot(left, right, out=out),
-            to_wide_array(left) @ to_wide_array(right),
+            to_widest_numpy_array(left) @ to_widest_numpy_array(right),
         )
     lab.expect(
         "vecdot of rows",
@@ -398,7 +421,7 @@ def inner_products(lab: Lab) -> None:
         lab.expect(
             f"inner of {left_shape} and {right_shape}",
             torch.inner(first, second),
-            numpy.inner(to_wide_array(first), to_wide_array(second)),
+            numpy.inner(to_widest_numpy_array(first), to_widest_numpy_array(second)),
         )
     if lab.dtype.is_complex:
         lab.expect("dot of a conjugate", torch.dot(a.conj(), b), x.conj() @ y)
@@ -449,7 +472,7 @@ def outer_products(lab: Lab) -> None:
         ("both", a[:1].expand(6), b[:1].expand(3)),
         ("with gaps", a[::2], b[1::2]),
     ):
-        expected = numpy.outer(to_wide_array(left), to_wide_array(right))
+        expected = numpy.outer(to_widest_numpy_array(left), to_widest_numpy_array(right))
         for form in (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger):
             lab.expect(f"{form.__name__} {name}", form(left, right), expected)
         out = torch.empty(expected.shape, dtype=lab.dtype, device=lab.device)
@@ -458,7 +481,7 @@ def outer_products(lab: Lab) -> None:
         ((2,), (2, 2), (1, 2, 3)), ((3,), (2, 1), (2, 1, 2), (0,), (2, 0))
     ):
         first, second = lab.integers(*left_shape, low=0, high=4), lab.integers(*right_shape, low=0, high=4)
-        expected = numpy.kron(to_wide_array(first), to_wide_array(second))
+        expected = numpy.kron(to_widest_numpy_array(first), to_widest_numpy_array(second))
         lab.expect(f"kron of {left_shape} and {right_shape}", torch.kron(first, second), expected)
         lab.same(f"kron of {right_shape} and {left_shape}", torch.kron(second, first))
     matrix = lab.integers(2, 2, low=0, high=4)
@@ -466,7 +489,11 @@ def outer_products(lab: Lab) -> None:
     result = lab.warns(
         "kron into another shape", lambda: torch.kron(matrix, matrix, out=out), match="(?i)resized"
     )
-    lab.expect("kron into another shape", result, numpy.kron(to_wide_array(matrix), to_wide_array(matrix)))
+    lab.expect(
+        "kron into another shape",
+        result,
+        numpy.kron(to_widest_numpy_array(matrix), to_widest_numpy_array(matrix)),
+    )
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         lab.raises(
             "kron into int32",
@@ -500,20 +527,20 @@ def addr_by_dtype(lab: Lab) -> None:
         lab.integers(3, low=0, high=3),
         lab.integers(2, low=0, high=3),
     )
-    outer = numpy.outer(to_wide_array(a), to_wide_array(b))
+    outer = numpy.outer(to_widest_numpy_array(a), to_widest_numpy_array(b))
     if lab.dtype == torch.bool:
         for beta, alpha in itertools.product((True, False), repeat=2):
             with lab.parity("No page says what beta and alpha do to booleans"):
                 lab.expect(
                     f"{beta} and {alpha}",
                     torch.addr(m, a, b, beta=beta, alpha=alpha),
-                    (to_wide_array(m) & beta) | (outer & alpha),
+                    (to_widest_numpy_array(m) & beta) | (outer & alpha),
                 )
     else:
-        lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * to_wide_array(m) + 3 * outer)
+        lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * to_widest_numpy_array(m) + 3 * outer)
         lab.expect("0 and 2", torch.addr(m, a, b, beta=0, alpha=2), 2 * outer)
         if lab.dtype.is_floating_point or lab.dtype.is_complex:
-            lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * to_wide_array(m) + outer)
+            lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * to_widest_numpy_array(m) + outer)
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
         c = lab.integers(2, low=0, high=2, dtype=dtype)
         common_dtype = torch.promote_types(lab.dtype, dtype)

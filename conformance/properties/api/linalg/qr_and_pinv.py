@@ -10,12 +10,12 @@ import torch
 
 from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import tensor_from_array, to_widest_numpy_array
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
     adjoint,
+    allowed_matrix_roundings,
     check_orthonormal_columns,
-    matrix_roundings,
     positive_definite_matrices,
 )
 
@@ -36,7 +36,7 @@ def orthogonal_factors(lab: Lab) -> None:
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
         # The large diagonal makes the columns linearly independent; otherwise QR need not be correct.
         a = tensor_from_array(
-            lab, to_wide_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)
+            lab, to_widest_numpy_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)
         )
         name = f"batch {batch}, {rows} by {columns}"
         for mode in ("reduced", "complete"):
@@ -44,9 +44,9 @@ def orthogonal_factors(lab: Lab) -> None:
             lab.same(f"shapes of {name} {mode}", (q.shape, r.shape))
             lab.expect(
                 f"product of the factors, {name}, {mode}",
-                tensor_from_array(lab, to_wide_array(q) @ to_wide_array(r)),
-                to_wide_array(a),
-                roundings=matrix_roundings(5),
+                tensor_from_array(lab, to_widest_numpy_array(q) @ to_widest_numpy_array(r)),
+                to_widest_numpy_array(a),
+                roundings=allowed_matrix_roundings(5),
             )
             lab.holds(f"R of {name} {mode} is upper triangular", bool((r.tril(-1) == 0).all()))
             check_orthonormal_columns(lab, f"Q of {name} {mode}", q)
@@ -54,21 +54,21 @@ def orthogonal_factors(lab: Lab) -> None:
         lab.expect(f"Q of {name} in mode r", (tuple(q.shape), q.dtype), ((0,), lab.dtype))
         lab.expect(
             f"R of {name} in mode r",
-            tensor_from_array(lab, adjoint(to_wide_array(r)) @ to_wide_array(r)),
-            adjoint(to_wide_array(a)) @ to_wide_array(a),
-            roundings=matrix_roundings(5),
+            tensor_from_array(lab, adjoint(to_widest_numpy_array(r)) @ to_widest_numpy_array(r)),
+            adjoint(to_widest_numpy_array(a)) @ to_widest_numpy_array(a),
+            roundings=allowed_matrix_roundings(5),
         )
         with lab.parity("The page of geqrf does not mention batches") if batch else lab.documented():
             reflectors, tau = torch.geqrf(a)
             lab.same(f"shapes of geqrf of {name}", (reflectors.shape, tau.shape))
         if rows >= columns:
             q = torch.linalg.householder_product(reflectors, tau)
-            r = numpy.triu(to_wide_array(reflectors))[..., :columns, :]
+            r = numpy.triu(to_widest_numpy_array(reflectors))[..., :columns, :]
             lab.expect(
                 f"householder_product of {name}",
-                tensor_from_array(lab, to_wide_array(q) @ r),
-                to_wide_array(a),
-                roundings=matrix_roundings(5),
+                tensor_from_array(lab, to_widest_numpy_array(q) @ r),
+                to_widest_numpy_array(a),
+                roundings=allowed_matrix_roundings(5),
             )
             check_orthonormal_columns(lab, f"householder_product of {name}", q)
             eye = torch.linalg.householder_product(reflectors, tau[..., :0])
@@ -80,18 +80,18 @@ def orthogonal_factors(lab: Lab) -> None:
                 torch.eye(rows, dtype=lab.dtype, device=lab.device).expand(*batch, rows, rows).contiguous(),
             )
             for transpose in (False, True):
-                factor = adjoint(to_wide_array(whole)) if transpose else to_wide_array(whole)
+                factor = adjoint(to_widest_numpy_array(whole)) if transpose else to_widest_numpy_array(whole)
                 lab.expect(
                     f"ormqr of {name} {transpose}",
                     torch.ormqr(reflectors, tau, vectors, transpose=transpose),
-                    factor @ to_wide_array(vectors),
-                    roundings=matrix_roundings(5),
+                    factor @ to_widest_numpy_array(vectors),
+                    roundings=allowed_matrix_roundings(5),
                 )
                 lab.expect(
                     f"ormqr from the right of {name} {transpose}",
                     torch.ormqr(reflectors, tau, vectors.mT, left=False, transpose=transpose),
-                    to_wide_array(vectors).swapaxes(-1, -2) @ factor,
-                    roundings=matrix_roundings(5),
+                    to_widest_numpy_array(vectors).swapaxes(-1, -2) @ factor,
+                    roundings=allowed_matrix_roundings(5),
                 )
     a = lab.integers(3, 3)
     with lab.parity("The page states the expected shape, but not that another shape is an error"):
@@ -139,7 +139,7 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
             a: Any = lab.put(
-                to_wide_array(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True
+                to_widest_numpy_array(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True
             )
             total = torch.linalg.qr(a, mode)[1].sum()
             name = f"{mode} of {rows} by {columns}"
@@ -228,17 +228,17 @@ def pseudo_inverses(lab: Lab) -> None:
     They treat small singular values as zero and accept ``hermitian=True``.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
-        array = to_wide_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)
+        array = to_widest_numpy_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)
         a = tensor_from_array(lab, array)
         for name, function in (("pinv", torch.linalg.pinv), ("pinverse", torch.pinverse)):
             result = function(a)
-            b = to_wide_array(result)
+            b = to_widest_numpy_array(result)
             lab.same(f"shape of {name} of {batch} {rows} by {columns}", result.shape)
             lab.expect(
                 f"{name} of {batch} {rows} by {columns}",
                 result,
                 numpy.linalg.pinv(array),
-                roundings=matrix_roundings(4),
+                roundings=allowed_matrix_roundings(4),
             )
             left, right = array @ b, b @ array
             for condition, computed, expected in (
@@ -255,30 +255,33 @@ def pseudo_inverses(lab: Lab) -> None:
     lab.expect(
         "Hermitian",
         torch.linalg.pinv(a, hermitian=True),
-        numpy.linalg.inv(to_wide_array(a)),
-        roundings=matrix_roundings(4),
+        numpy.linalg.inv(to_widest_numpy_array(a)),
+        roundings=allowed_matrix_roundings(4),
     )
     diagonal = tensor_from_array(lab, numpy.diag([4.0, 2, 1, 0]))
     lab.expect(
-        "singular", torch.linalg.pinv(diagonal), numpy.diag([0.25, 0.5, 1, 0]), roundings=matrix_roundings(4)
+        "singular",
+        torch.linalg.pinv(diagonal),
+        numpy.diag([0.25, 0.5, 1, 0]),
+        roundings=allowed_matrix_roundings(4),
     )
     lab.expect(
         "rtol",
         torch.linalg.pinv(diagonal, rtol=0.3),
         numpy.diag([0.25, 0.5, 0, 0]),
-        roundings=matrix_roundings(4),
+        roundings=allowed_matrix_roundings(4),
     )
     lab.expect(
         "rcond",
         torch.linalg.pinv(diagonal, rcond=0.6),
         numpy.diag([0.25, 0, 0, 0]),
-        roundings=matrix_roundings(4),
+        roundings=allowed_matrix_roundings(4),
     )
     lab.expect(
         "atol",
         torch.linalg.pinv(diagonal, atol=1.5),
         numpy.diag([0.25, 0.5, 0, 0]),
-        roundings=matrix_roundings(4),
+        roundings=allowed_matrix_roundings(4),
     )
     each = lab.put([0.1, 0.6], dtype=diagonal.real.dtype)
     with lab.parity(
@@ -288,7 +291,7 @@ def pseudo_inverses(lab: Lab) -> None:
             "a tensor of rcond",
             torch.linalg.pinv(diagonal.expand(2, 4, 4), rcond=each)[1],
             numpy.diag([0.25, 0, 0, 0]),
-            roundings=matrix_roundings(4),
+            roundings=allowed_matrix_roundings(4),
         )
     with lab.parity("The page states the expected shape, but not that another shape is an error"):
         lab.raises("a vector", lambda: torch.linalg.pinv(diagonal[0]), match="(?i)2 or more dimensions")

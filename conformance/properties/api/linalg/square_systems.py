@@ -12,13 +12,13 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import (
     expect_error_for_two_devices,
     tensor_from_array,
-    to_wide_array,
+    to_widest_numpy_array,
 )
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
     adjoint,
+    allowed_matrix_roundings,
     diagonally_dominant_matrices,
-    matrix_roundings,
     positive_definite_matrices,
 )
 
@@ -53,16 +53,17 @@ def solving_systems(lab: Lab) -> None:
         for rhs in ((), (1,), (3,)):
             b = lab.integers(*batch, size, *rhs)
             expected = numpy.linalg.solve(
-                to_wide_array(a), to_wide_array(b)[..., None] if not rhs else to_wide_array(b)
+                to_widest_numpy_array(a),
+                to_widest_numpy_array(b)[..., None] if not rhs else to_widest_numpy_array(b),
             )
             expected = expected if rhs else expected[..., 0]
             name = f"batch {batch}, size {size}, right-hand sides {rhs}"
-            lab.expect(name, torch.linalg.solve(a, b), expected, roundings=matrix_roundings(size))
+            lab.expect(name, torch.linalg.solve(a, b), expected, roundings=allowed_matrix_roundings(size))
             lab.expect(
                 f"turned {name}",
                 torch.linalg.solve(a.mT.contiguous().mT, b),
                 expected,
-                roundings=matrix_roundings(size),
+                roundings=allowed_matrix_roundings(size),
             )
             if rhs:
                 result = torch.linalg.solve(a.mT, b.mT, left=False)
@@ -70,11 +71,11 @@ def solving_systems(lab: Lab) -> None:
                     f"from the right {name}",
                     result,
                     expected.swapaxes(-1, -2),
-                    roundings=matrix_roundings(size),
+                    roundings=allowed_matrix_roundings(size),
                 )
                 out = torch.empty(0, dtype=lab.dtype, device=lab.device)
                 lab.holds(f"{name} returns out", torch.linalg.solve(a, b, out=out) is out)
-                lab.expect(f"{name} into out", out, expected, roundings=matrix_roundings(size))
+                lab.expect(f"{name} into out", out, expected, roundings=allowed_matrix_roundings(size))
                 lab.same(f"info of {name}", torch.linalg.solve_ex(a, b).info)
     for matrix_shape, sides_shape in (
         ((3, 3), (2, 0, 3, 2)),
@@ -84,7 +85,7 @@ def solving_systems(lab: Lab) -> None:
         ((1, 3, 1, 3, 3), (2, 1, 2, 3, 2)),
     ):
         a, b = diagonally_dominant_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
-        expected = numpy.linalg.solve(to_wide_array(a), to_wide_array(b))
+        expected = numpy.linalg.solve(to_widest_numpy_array(a), to_widest_numpy_array(b))
         one_side = len(sides_shape) == 2
         with (
             lab.documented() if one_side else lab.parity("The page broadcasts only B of shape (n,) or (n, k)")
@@ -93,7 +94,7 @@ def solving_systems(lab: Lab) -> None:
                 f"{matrix_shape} for {sides_shape}",
                 torch.linalg.solve(a, b),
                 expected,
-                roundings=matrix_roundings(3),
+                roundings=allowed_matrix_roundings(3),
             )
 
 
@@ -115,7 +116,7 @@ def inverses(lab: Lab) -> None:
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        expected = numpy.linalg.inv(to_wide_array(a))
+        expected = numpy.linalg.inv(to_widest_numpy_array(a))
         for name, function in (
             ("inverse", torch.inverse),
             ("linalg.inv", torch.linalg.inv),
@@ -125,24 +126,26 @@ def inverses(lab: Lab) -> None:
                 f"{name} for batch {batch} and size {size}",
                 function(a),
                 expected,
-                roundings=matrix_roundings(size),
+                roundings=allowed_matrix_roundings(size),
             )
             lab.expect(
                 f"{name} of transposed matrices, batch {batch} and size {size}",
                 function(a.mT),
                 expected.swapaxes(-1, -2),
-                roundings=matrix_roundings(size),
+                roundings=allowed_matrix_roundings(size),
             )
         out = torch.empty(*batch, size, size, dtype=lab.dtype, device=lab.device).mT.contiguous().mT
         lab.holds(f"inv for batch {batch} and size {size} returns out", torch.linalg.inv(a, out=out) is out)
-        lab.expect(f"out= for batch {batch} and size {size}", out, expected, roundings=matrix_roundings(size))
+        lab.expect(
+            f"out= for batch {batch} and size {size}", out, expected, roundings=allowed_matrix_roundings(size)
+        )
     gapped = torch.zeros(6, 6, dtype=lab.dtype, device=lab.device)
     gapped[::2, ::2] = diagonally_dominant_matrices(lab, 3, 3)
     lab.expect(
         "with gaps",
         torch.linalg.inv(gapped[::2, ::2]),
-        numpy.linalg.inv(to_wide_array(gapped)[::2, ::2]),
-        roundings=matrix_roundings(3),
+        numpy.linalg.inv(to_widest_numpy_array(gapped)[::2, ::2]),
+        roundings=allowed_matrix_roundings(3),
     )
     bad = _identities_with_one_singular(lab, 3)
     info = torch.linalg.inv_ex(bad).info
@@ -222,7 +225,8 @@ def lu_factorisations(lab: Lab) -> None:
         count = min(rows, columns)
         # The large numbers give the matrix full rank; each of these shapes needs an exchange of rows.
         a = tensor_from_array(
-            lab, to_wide_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)[::-1]
+            lab,
+            to_widest_numpy_array(lab.integers(*batch, rows, columns)) + 20 * numpy.eye(rows, columns)[::-1],
         )
         name = f"batch {batch}, {rows} by {columns}"
         for function_name, function in (
@@ -246,16 +250,16 @@ def lu_factorisations(lab: Lab) -> None:
             lab.expect(
                 f"product of the factors of {function_name}, {name}",
                 p @ low @ up,
-                to_wide_array(a),
-                roundings=matrix_roundings(4),
+                to_widest_numpy_array(a),
+                roundings=allowed_matrix_roundings(4),
                 matrix=True,
             )
         p, low, up = torch.linalg.lu(a)
         lab.expect(
             f"product of the factors of linalg.lu, {name}",
             p @ low @ up,
-            to_wide_array(a),
-            roundings=matrix_roundings(4),
+            to_widest_numpy_array(a),
+            roundings=allowed_matrix_roundings(4),
             matrix=True,
         )
         lab.same(f"shapes of {name}", (p.shape, low.shape, up.shape))
@@ -268,25 +272,25 @@ def lu_factorisations(lab: Lab) -> None:
             b = lab.integers(*batch, rows, 2)
             for left, mirrored in itertools.product((True, False), repeat=2):
                 x = torch.linalg.lu_solve(factors, pivots, b if left else b.mT, left=left, adjoint=mirrored)
-                system = adjoint(to_wide_array(a)) if mirrored else to_wide_array(a)
-                product = system @ to_wide_array(x) if left else to_wide_array(x) @ system
+                system = adjoint(to_widest_numpy_array(a)) if mirrored else to_widest_numpy_array(a)
+                product = system @ to_widest_numpy_array(x) if left else to_widest_numpy_array(x) @ system
                 lab.holds(
                     f"lu_solve solves the system, {name}, left={left}, adjoint={mirrored}",
-                    numpy.allclose(product, to_wide_array(b if left else b.mT), atol=1e-3),
+                    numpy.allclose(product, to_widest_numpy_array(b if left else b.mT), atol=1e-3),
                 )
             lab.expect(
                 f"torch.lu_solve of {name}",
                 torch.lu_solve(b, factors, pivots),
-                numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
-                roundings=matrix_roundings(4),
+                numpy.linalg.solve(to_widest_numpy_array(a), to_widest_numpy_array(b)),
+                roundings=allowed_matrix_roundings(4),
             )
     a = diagonally_dominant_matrices(lab, 2, 3, 3)
     factors, pivots = torch.linalg.lu_factor(a)
     lab.expect(
         "solving a broadcast batch",
-        torch.linalg.lu_solve(factors[0], pivots[0], lab.put(to_wide_array(a) + 0, dtype=lab.dtype)),
-        numpy.linalg.solve(to_wide_array(a)[:1], to_wide_array(a)),
-        roundings=matrix_roundings(3),
+        torch.linalg.lu_solve(factors[0], pivots[0], lab.put(to_widest_numpy_array(a) + 0, dtype=lab.dtype)),
+        numpy.linalg.solve(to_widest_numpy_array(a)[:1], to_widest_numpy_array(a)),
+        roundings=allowed_matrix_roundings(3),
     )
     lab.expect(
         "sizes without data",
@@ -330,31 +334,34 @@ def determinants(lab: Lab) -> None:
     """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
         a = diagonally_dominant_matrices(lab, *shape)
-        expected = numpy.linalg.det(to_wide_array(a))
+        expected = numpy.linalg.det(to_widest_numpy_array(a))
         size = shape[-1]
         for name, function in (
             ("det", torch.det),
             ("linalg.det", torch.linalg.det),
             ("Tensor.det", torch.Tensor.det),
         ):
-            lab.expect(f"{name} of {shape}", function(a), expected, roundings=matrix_roundings(size))
+            lab.expect(f"{name} of {shape}", function(a), expected, roundings=allowed_matrix_roundings(size))
         for name, function in (("slogdet", torch.slogdet), ("linalg.slogdet", torch.linalg.slogdet)):
             sign, log = function(a)
             lab.expect(
                 f"sign of {name} of {shape}",
                 sign,
-                numpy.linalg.slogdet(to_wide_array(a))[0],
-                roundings=matrix_roundings(size),
+                numpy.linalg.slogdet(to_widest_numpy_array(a))[0],
+                roundings=allowed_matrix_roundings(size),
             )
             lab.expect(
                 f"logarithm of {name} of {shape}",
                 log,
-                numpy.linalg.slogdet(to_wide_array(a))[1],
-                roundings=matrix_roundings(size),
+                numpy.linalg.slogdet(to_widest_numpy_array(a))[1],
+                roundings=allowed_matrix_roundings(size),
             )
         if not lab.dtype.is_complex:
             lab.expect(
-                f"logdet of {shape}", torch.logdet(a), numpy.log(expected), roundings=matrix_roundings(size)
+                f"logdet of {shape}",
+                torch.logdet(a),
+                numpy.log(expected),
+                roundings=allowed_matrix_roundings(size),
             )
         doubled, swapped = a.clone(), a.clone()
         doubled[..., 0, :] *= -2
@@ -362,16 +369,18 @@ def determinants(lab: Lab) -> None:
             f"det after scaling a row, shape {shape}",
             torch.det(doubled),
             -2 * expected,
-            roundings=matrix_roundings(size),
+            roundings=allowed_matrix_roundings(size),
         )
         swapped[..., 0, :], swapped[..., -1, :] = a[..., -1, :], a[..., 0, :]
         lab.expect(
             f"exchanged rows of {shape}",
             torch.det(swapped),
             expected if size == 1 else -expected,
-            roundings=matrix_roundings(size),
+            roundings=allowed_matrix_roundings(size),
         )
-        lab.expect(f"the transpose of {shape}", torch.det(a.mT), expected, roundings=matrix_roundings(size))
+        lab.expect(
+            f"the transpose of {shape}", torch.det(a.mT), expected, roundings=allowed_matrix_roundings(size)
+        )
     ones = torch.ones(2, 3, 3, dtype=lab.dtype, device=lab.device)
     singular = ones.clone()
     singular[:, 1:] = 0  # rows of zeros, so that rounding cannot make the determinant nonzero
@@ -436,23 +445,23 @@ def cholesky_factorisations(lab: Lab) -> None:
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        expected = numpy.linalg.cholesky(to_wide_array(a))
+        expected = numpy.linalg.cholesky(to_widest_numpy_array(a))
         name = f"{batch} of {size}"
-        lab.expect(name, torch.linalg.cholesky(a), expected, roundings=matrix_roundings(size))
+        lab.expect(name, torch.linalg.cholesky(a), expected, roundings=allowed_matrix_roundings(size))
         lab.expect(
             f"turned {name}",
             torch.linalg.cholesky(a.mT.contiguous().mT),
             expected,
-            roundings=matrix_roundings(size),
+            roundings=allowed_matrix_roundings(size),
         )
         lab.expect(
             f"upper {name}",
             torch.linalg.cholesky(a, upper=True),
             adjoint(expected),
-            roundings=matrix_roundings(size),
+            roundings=allowed_matrix_roundings(size),
         )
         result = torch.linalg.cholesky_ex(a)
-        lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=matrix_roundings(size))
+        lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=allowed_matrix_roundings(size))
         lab.expect(f"info {name}", result.info, numpy.zeros(batch))
         for upper in (False, True):
             factor = tensor_from_array(lab, adjoint(expected) if upper else expected)
@@ -460,14 +469,14 @@ def cholesky_factorisations(lab: Lab) -> None:
             lab.expect(
                 f"cholesky_solve {name} {upper}",
                 torch.cholesky_solve(b, factor, upper=upper),
-                numpy.linalg.solve(to_wide_array(a), to_wide_array(b)),
-                roundings=matrix_roundings(size),
+                numpy.linalg.solve(to_widest_numpy_array(a), to_widest_numpy_array(b)),
+                roundings=allowed_matrix_roundings(size),
             )
             lab.expect(
                 f"cholesky_inverse {name} {upper}",
                 torch.cholesky_inverse(factor, upper),
-                numpy.linalg.inv(to_wide_array(a)),
-                roundings=matrix_roundings(size),
+                numpy.linalg.inv(to_widest_numpy_array(a)),
+                roundings=allowed_matrix_roundings(size),
             )
     for matrix_shape, sides_shape in (
         ((2, 1, 3, 3), (3, 4)),
@@ -477,9 +486,9 @@ def cholesky_factorisations(lab: Lab) -> None:
         a, b = positive_definite_matrices(lab, *matrix_shape), lab.integers(*sides_shape)
         factor = torch.linalg.cholesky(a)
         expected = numpy.linalg.solve(
-            to_wide_array(a),
+            to_widest_numpy_array(a),
             numpy.broadcast_to(
-                to_wide_array(b),
+                to_widest_numpy_array(b),
                 (*numpy.broadcast_shapes(matrix_shape[:-2], sides_shape[:-2]), *sides_shape[-2:]),
             ),
         )
@@ -489,7 +498,7 @@ def cholesky_factorisations(lab: Lab) -> None:
                 f"cholesky_solve of {matrix_shape} and {sides_shape}",
                 torch.cholesky_solve(b, factor),
                 expected,
-                roundings=matrix_roundings(3),
+                roundings=allowed_matrix_roundings(3),
             )
     bad, batch = (
         _identities_with_one_singular(lab, 3),

@@ -10,11 +10,11 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import tensor_from_array, to_widest_numpy_array
 from conformance.properties.api.linalg._matrices import (
     DTYPES,
+    allowed_matrix_roundings,
     diagonally_dominant_matrices,
-    matrix_roundings,
     positive_definite_matrices,
 )
 
@@ -32,7 +32,7 @@ def triangular_systems(lab: Lab) -> None:
     the diagonal. Operands may be transposed, conjugated, expanded and broadcast.
     """
     full = lab.integers(3, 4, 4, low=-1, high=2)
-    array = to_wide_array(full) + 4 * numpy.eye(4)
+    array = to_widest_numpy_array(full) + 4 * numpy.eye(4)
     a = tensor_from_array(lab, array)
     b = lab.integers(3, 4, 2)
     for upper, left, unit in itertools.product((True, False), repeat=3):
@@ -41,11 +41,11 @@ def triangular_systems(lab: Lab) -> None:
             part = part - numpy.einsum("bii->bi", part)[:, None] * numpy.eye(4) + numpy.eye(4)
         right_side = b if left else b.mT
         expected = (
-            numpy.linalg.solve(part, to_wide_array(b))
+            numpy.linalg.solve(part, to_widest_numpy_array(b))
             if left
-            else numpy.linalg.solve(part.swapaxes(1, 2), to_wide_array(b)).swapaxes(1, 2)
+            else numpy.linalg.solve(part.swapaxes(1, 2), to_widest_numpy_array(b)).swapaxes(1, 2)
         )
-        roundings = matrix_roundings(4) * float(numpy.linalg.cond(part).max())
+        roundings = allowed_matrix_roundings(4) * float(numpy.linalg.cond(part).max())
         name = f"{'upper' if upper else 'lower'} {'left' if left else 'right'}{' unit' if unit else ''}"
         options: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unit}
         lab.expect(
@@ -91,7 +91,7 @@ def triangular_systems(lab: Lab) -> None:
                 lab.expect(
                     f"triangular_solve {name}{' transposed' if transpose else ''}",
                     torch.triangular_solve(b, triangle, upper, transpose, unit)[0],
-                    numpy.linalg.solve(system, to_wide_array(b)),
+                    numpy.linalg.solve(system, to_widest_numpy_array(b)),
                     roundings=roundings,
                 )
     none = torch.empty(2, 0, 0, dtype=lab.dtype, device=lab.device)
@@ -113,42 +113,44 @@ def large_systems(lab: Lab) -> None:
     """
     size = 64
     large = tensor_from_array(
-        lab, to_wide_array(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size)
+        lab, to_widest_numpy_array(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size)
     )
     hermitian = large + large.mH
     b = lab.integers(2, size, 3)
     roundings = 10.0 * size
-    lab.expect("inv", torch.linalg.inv(large), numpy.linalg.inv(to_wide_array(large)), roundings=roundings)
+    lab.expect(
+        "inv", torch.linalg.inv(large), numpy.linalg.inv(to_widest_numpy_array(large)), roundings=roundings
+    )
     lab.expect(
         "solve",
         torch.linalg.solve(large, b),
-        numpy.linalg.solve(to_wide_array(large), to_wide_array(b)),
+        numpy.linalg.solve(to_widest_numpy_array(large), to_widest_numpy_array(b)),
         roundings=roundings,
     )
     lab.expect(
         "cholesky",
         torch.linalg.cholesky(hermitian),
-        numpy.linalg.cholesky(to_wide_array(hermitian)),
+        numpy.linalg.cholesky(to_widest_numpy_array(hermitian)),
         roundings=roundings,
     )
     factor = torch.linalg.cholesky(hermitian)
     lab.expect(
         "cholesky_solve",
         torch.cholesky_solve(b, factor),
-        numpy.linalg.solve(to_wide_array(hermitian), to_wide_array(b)),
+        numpy.linalg.solve(to_widest_numpy_array(hermitian), to_widest_numpy_array(b)),
         roundings=roundings,
     )
     lab.expect(
         "lu_solve",
         torch.lu_solve(b, *torch.linalg.lu_factor(large)),
-        numpy.linalg.solve(to_wide_array(large), to_wide_array(b)),
+        numpy.linalg.solve(to_widest_numpy_array(large), to_widest_numpy_array(b)),
         roundings=roundings,
     )
-    lower = numpy.tril(to_wide_array(large))
+    lower = numpy.tril(to_widest_numpy_array(large))
     lab.expect(
         "solve_triangular",
         torch.linalg.solve_triangular(large, b, upper=False),
-        numpy.linalg.solve(lower, to_wide_array(b)),
+        numpy.linalg.solve(lower, to_widest_numpy_array(b)),
         roundings=roundings,
     )
     many = diagonally_dominant_matrices(lab, 66000, 2, 2)
@@ -156,31 +158,31 @@ def large_systems(lab: Lab) -> None:
     lab.expect(
         "solve of many",
         torch.linalg.solve(many, right),
-        numpy.linalg.solve(to_wide_array(many), to_wide_array(right)),
-        roundings=matrix_roundings(2),
+        numpy.linalg.solve(to_widest_numpy_array(many), to_widest_numpy_array(right)),
+        roundings=allowed_matrix_roundings(2),
     )
     lab.expect(
         "inv of many",
         torch.linalg.inv(many),
-        numpy.linalg.inv(to_wide_array(many)),
-        roundings=matrix_roundings(2),
+        numpy.linalg.inv(to_widest_numpy_array(many)),
+        roundings=allowed_matrix_roundings(2),
     )
     pairs = positive_definite_matrices(lab, 66000, 2, 2)
     lab.expect(
         "cholesky of many",
         torch.linalg.cholesky(pairs),
-        numpy.linalg.cholesky(to_wide_array(pairs)),
-        roundings=matrix_roundings(2),
+        numpy.linalg.cholesky(to_widest_numpy_array(pairs)),
+        roundings=allowed_matrix_roundings(2),
     )
     lab.expect(
         "triangular of many",
         torch.linalg.solve_triangular(many, right, upper=True),
-        numpy.linalg.solve(numpy.triu(to_wide_array(many)), to_wide_array(right)),
-        roundings=matrix_roundings(2),
+        numpy.linalg.solve(numpy.triu(to_widest_numpy_array(many)), to_widest_numpy_array(right)),
+        roundings=allowed_matrix_roundings(2),
     )
     lab.expect(
         "lu_solve of many",
         torch.lu_solve(right, *torch.linalg.lu_factor(many)),
-        numpy.linalg.solve(to_wide_array(many), to_wide_array(right)),
-        roundings=matrix_roundings(2),
+        numpy.linalg.solve(to_widest_numpy_array(many), to_widest_numpy_array(right)),
+        roundings=allowed_matrix_roundings(2),
     )

@@ -65,7 +65,7 @@ class DeviceMemory:
         torch.accelerator.empty_cache()
 
 
-class ModelMemory(DeviceMemory):
+class SimulatedMemory(DeviceMemory):
     """A model of the documented statistics for the CPU, which has no memory statistics. It counts only
     tensors from :meth:`allocate`.
     """
@@ -128,20 +128,22 @@ class ModelMemory(DeviceMemory):
         self.reserved_bytes = self.current_bytes
 
 
-def default_memory(lab: Lab) -> DeviceMemory:
+def default_memory_interface(lab: Lab) -> DeviceMemory:
     """Return the memory interface of the device, or the model if the lab runs on the CPU."""
-    return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
+    return SimulatedMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
-_memory_factory: Callable[[Lab], DeviceMemory] = default_memory
+_memory_factory: Callable[[Lab], DeviceMemory] = default_memory_interface
 
 
-def memory_of(lab: Lab) -> DeviceMemory:
+def memory_interface_of_lab(lab: Lab) -> DeviceMemory:
     """Return the memory interface for a lab: the default, or the replacement that a test has set."""
     return _memory_factory(lab)
 
 
-def replace_memory(make: Callable[[Lab], DeviceMemory] | None) -> None:
-    """Make :func:`memory_of` return the result of ``make`` (for tests). None restores the default."""
+def replace_memory_interface(make: Callable[[Lab], DeviceMemory] | None) -> None:
+    """Make :func:`memory_interface_of_lab` return the result of ``make`` (for tests). None restores the
+    default.
+    """
     global _memory_factory
-    _memory_factory = make or default_memory
+    _memory_factory = make or default_memory_interface

@@ -26,7 +26,7 @@ def statistics_add_up(lab: Lab) -> None:
     """Allocated bytes grow at least by the size of each allocation and shrink when the memory is freed.
     Reserved bytes are not fewer than allocated bytes. The peak persists until it is reset.
     """
-    memory = _host_memory_model.memory_of(lab)
+    memory = _host_memory_model.memory_interface_of_lab(lab)
     memory.collect()
     before = memory.allocated()
     memory.reset_peak()
@@ -62,7 +62,7 @@ def tables_of_statistics(lab: Lab) -> None:
     """``memory_stats`` reports the current, peak and cumulative bytes. The numbers agree with each other,
     with ``memory_allocated`` and with ``memory_reserved``.
     """
-    memory = _host_memory_model.memory_of(lab)
+    memory = _host_memory_model.memory_interface_of_lab(lab)
     memory.collect()
     block = memory.allocate(MEBIBYTE)
     stats = memory.stats()
@@ -131,7 +131,7 @@ def nothing_is_lost(lab: Lab) -> None:
     """A thousand training steps with views, copies and errors leave no more memory allocated than ten
     training steps.
     """
-    memory = _host_memory_model.memory_of(lab)
+    memory = _host_memory_model.memory_interface_of_lab(lab)
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
 
@@ -169,7 +169,7 @@ def running_out_of_memory(lab: Lab) -> None:
     """A request for more memory than the device has raises ``torch.OutOfMemoryError`` and allocates nothing.
     Later work succeeds.
     """
-    memory = _host_memory_model.memory_of(lab)
+    memory = _host_memory_model.memory_interface_of_lab(lab)
     live = lab.integers(1000)
     memory.collect()
     before = memory.allocated()
@@ -203,7 +203,7 @@ def memory_is_reused(lab: Lab) -> None:
     """Repeated allocation and freeing of the same sizes does not increase reserved memory and does not change
     live tensors.
     """
-    memory = _host_memory_model.memory_of(lab)
+    memory = _host_memory_model.memory_interface_of_lab(lab)
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)
     live = lab.integers(5000)
 

@@ -109,7 +109,7 @@ def host_memory_is_shared(lab: Lab) -> None:
     lab.same("the device's own tensor", used + 1)
 
 
-def _through_pickle(value: Any) -> Any:
+def _pickle_round_trip(value: Any) -> Any:
     """Return the value after pickling and unpickling with the pickler of multiprocessing queues, without
     another process.
     """
@@ -124,23 +124,25 @@ def tensors_through_queues(lab: Lab) -> None:
     for name in _all_sharing_strategies():
         with _set_sharing_strategy(name):
             base = torch.arange(25.0).view(5, 5)
-            received_tensors = _through_pickle([base, base[2], base[:, 1]])
+            received_tensors = _pickle_round_trip([base, base[2], base[:, 1]])
             lab.same(f"values, {name}", received_tensors, host=True)
             received_tensors[1].fill_(9)
             lab.same(f"memory is shared, {name}", (base, received_tensors[0]), host=True)
             for dtype in (torch.float32, torch.int64):
-                lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
+                lab.same(
+                    f"empty, {name}, {dtype}", _pickle_round_trip(torch.empty(0, dtype=dtype)), host=True
+                )
             for needs in (True, False):
-                received = _through_pickle(torch.ones(2).requires_grad_(needs))
+                received = _pickle_round_trip(torch.ones(2).requires_grad_(needs))
                 with lab.consistent("A received tensor must need gradients like the tensor that was sent"):
                     lab.holds(
                         f"a received leaf has requires_grad={needs}, {name}",
                         received.requires_grad is needs and received.is_leaf,
                     )
-            weight = _through_pickle(nn.Parameter(torch.ones(2)))
+            weight = _pickle_round_trip(nn.Parameter(torch.ones(2)))
             with lab.consistent("A received parameter must be a parameter like the one that was sent"):
                 lab.holds(f"a received parameter is a Parameter, {name}", type(weight) is nn.Parameter)
-            count = _through_pickle(nn.Parameter(torch.tensor(3), requires_grad=False))
+            count = _pickle_round_trip(nn.Parameter(torch.tensor(3), requires_grad=False))
             with lab.consistent("A received parameter must be a parameter like the one that was sent"):
                 lab.holds(
                     f"a received integer parameter has its value, {name}",
@@ -148,8 +150,10 @@ def tensors_through_queues(lab: Lab) -> None:
                 )
     result = torch.ones(2, requires_grad=True) * 2
     with lab.parity("No page says that a tensor with a graph cannot be sent"):
-        lab.raises("a tensor with a graph", lambda: _through_pickle(result), match="(?i)requires_grad|leaf")
-    meta = _through_pickle(torch.empty(3, 4, device="meta"))
+        lab.raises(
+            "a tensor with a graph", lambda: _pickle_round_trip(result), match="(?i)requires_grad|leaf"
+        )
+    meta = _pickle_round_trip(torch.empty(3, 4, device="meta"))
     with lab.consistent("A received meta tensor must have the shape of the one that was sent"):
         lab.holds("meta tensors keep their shape", meta.is_meta and list(meta.shape) == [3, 4])
     lab.same("the device", lab.integers(3) * 2)

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad, gradcheck
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 
 #: ``torch._C._nn`` as an untyped object: its type stubs lack some ``out=`` arguments.
 untyped_functions: Any = torch._C._nn
@@ -61,13 +61,16 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
                     lab.expect(
                         f"{name}, {larger_operand}: sum",
                         function(input, target_tensor, reduction="sum"),
-                        to_wide_array(each).sum(),
+                        to_widest_numpy_array(each).sum(),
                         roundings=64,
                     )
                 mean = function(input, target_tensor, reduction="mean")
                 with lab.consistent("The mean must equal the mean of the unreduced loss"):
                     lab.expect(
-                        f"{name}, {larger_operand}: mean", mean, to_wide_array(each).mean(), roundings=64
+                        f"{name}, {larger_operand}: mean",
+                        mean,
+                        to_widest_numpy_array(each).mean(),
+                        roundings=64,
                     )
         target = lab.integers(5, 10, requires_grad=True)
         result = function(lab.integers(5, 10), target, reduction="none")

@@ -48,8 +48,10 @@ def casting_modules(lab: Lab) -> None:
     with lab.parity("No page says that this call is an error"):
         lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
         lab.raises(
-            "to() with a number as second positional argument", lambda: net.to(lab.device, 1), TypeError
-        )  # type: ignore[call-overload]
+            "to() with a number as second positional argument",
+            lambda: net.to(lab.device, 1),  # type: ignore[call-overload]
+            TypeError,
+        )
     with lab.parity("No page says that an unknown device name is an error"):
         lab.raises("to a string that is not a device", lambda: net.to("nowhere"), RuntimeError)
 

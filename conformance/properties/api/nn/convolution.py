@@ -12,7 +12,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import (
     gradients_by_name,
-    show_close_convolution,
+    record_close_convolution,
     with_whole_number_state,
 )
 
@@ -41,7 +41,7 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.holds(f"padding same keeps the size: {label}", same.shape[2:] == x.shape[2:])
             total_padding = [dilation * (size - 1) for size in w.shape[2:]]
             padding_by_side = [side for pad in reversed(total_padding) for side in (pad // 2, pad - pad // 2)]
-            show_close_convolution(
+            record_close_convolution(
                 lab, f"padded by hand: {label}", call(F.pad(x, padding_by_side), w, dilation=dilation)
             )
             odd = any(pad % 2 for pad in total_padding)
@@ -50,8 +50,8 @@ def same_and_valid_padding(lab: Lab) -> None:
                 if odd
                 else lab.documented()
             ):
-                show_close_convolution(lab, f"same: {label}", same)
-                show_close_convolution(
+                record_close_convolution(lab, f"same: {label}", same)
+                record_close_convolution(
                     lab,
                     f"gradients: {label}",
                     torch.autograd.grad(same.real.sum() if same.is_complex() else same.sum(), (x, w)),
@@ -61,8 +61,8 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.integers(3, 2, *(2,) * dims, requires_grad=True),
         )
         result = call(x, w, padding="valid")
-        show_close_convolution(lab, f"valid: {dims}", (result, call(x, w)))
-        show_close_convolution(
+        record_close_convolution(lab, f"valid: {dims}", (result, call(x, w)))
+        record_close_convolution(
             lab,
             f"gradients of valid: {dims}",
             torch.autograd.grad((result.real if result.is_complex() else result).sum(), (x, w)),
@@ -95,7 +95,7 @@ def padding_of_convolution_modules(lab: Lab) -> None:
             ("circular", "same"),
         ):
             module = with_whole_number_state(lab, make(2, 2, 3, padding=padding, padding_mode=mode))  # type: ignore[arg-type]
-            show_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
+            record_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
             if mode != "zeros":
                 amount = 1 if padding == "same" else padding
                 by_hand = FUNCTIONS[dims](
@@ -103,7 +103,7 @@ def padding_of_convolution_modules(lab: Lab) -> None:
                     module.weight,
                     module.bias,
                 )
-                show_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
+                record_close_convolution(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
         lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)  # type: ignore[arg-type]
         lab.raises(
@@ -159,8 +159,8 @@ def grouped_convolutions(lab: Lab) -> None:
         output_gradient = lab.integers(*y.shape)
         y.backward(output_gradient)
         label = f"{dims} dimensions, {inputs} to {outputs} channels in {groups} groups"
-        show_close_convolution(lab, f"result: {label}", y)
-        show_close_convolution(lab, f"gradients: {label}", (x.grad, gradients_by_name(module)))
+        record_close_convolution(lab, f"result: {label}", y)
+        record_close_convolution(lab, f"gradients: {label}", (x.grad, gradients_by_name(module)))
         parts = []
         for group in range(groups):
             rows = slice(group * outputs // groups, (group + 1) * outputs // groups)
@@ -172,12 +172,12 @@ def grouped_convolutions(lab: Lab) -> None:
                     None if module.bias is None else module.bias.detach()[rows],
                 )
             )
-        show_close_convolution(lab, f"group by group: {label}", torch.cat(parts, 1))
+        record_close_convolution(lab, f"group by group: {label}", torch.cat(parts, 1))
     with torch.no_grad():
-        show_close_convolution(lab, "without gradients", module(x))
+        record_close_convolution(lab, "without gradients", module(x))
     wide = lab.integers(2, 2, 4, 20, requires_grad=True)
     weight = lab.integers(2, 1, 3, 5, requires_grad=True)
-    show_close_convolution(
+    record_close_convolution(
         lab,
         "strides that differ",
         torch.autograd.grad(
@@ -212,19 +212,19 @@ def convolution_gradients(lab: Lab) -> None:
             output_gradient = lab.integers(*y.shape, requires_grad=True)
             results = torch.autograd.grad(y, (x, w), output_gradient, create_graph=True)
             label = f"{dims}: {options}"
-            show_close_convolution(lab, f"gradients, {label}", results)
-            show_close_convolution(
+            record_close_convolution(lab, f"gradients, {label}", results)
+            record_close_convolution(
                 lab,
                 f"gradient of the input by torch.nn.grad, {label}",
                 gradient_functions[0](x.shape, w, output_gradient, **options),
             )
-            show_close_convolution(
+            record_close_convolution(
                 lab,
                 f"gradient of the weight by torch.nn.grad, {label}",
                 gradient_functions[1](x, w.shape, output_gradient, **options),
             )
             if dims < 3:
-                show_close_convolution(
+                record_close_convolution(
                     lab,
                     f"second gradients, {label}",
                     torch.autograd.grad([gradient.sum() for gradient in results], (x, w, output_gradient)),
@@ -237,19 +237,19 @@ def convolution_gradients(lab: Lab) -> None:
     strided = x.grad.clone()
     x.grad = None
     y.backward(many.contiguous())
-    show_close_convolution(lab, "a strided gradient", (strided, x.grad))
+    record_close_convolution(lab, "a strided gradient", (strided, x.grad))
     channels = module.to(memory_format=torch.channels_last)
     z = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
     channels.zero_grad()
     channels(z).backward(many)
-    show_close_convolution(lab, "channels last", (z.grad, gradients_by_name(channels)))
+    record_close_convolution(lab, "channels last", (z.grad, gradients_by_name(channels)))
     tbc = (
         lab.integers(5, 2, 3, requires_grad=True),
         lab.integers(2, 3, 4, requires_grad=True),
         lab.integers(4, requires_grad=True),
     )
     y = F.conv_tbc(*tbc, pad=1)
-    show_close_convolution(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
+    record_close_convolution(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
 
 
 @behaviour(
@@ -360,7 +360,7 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
     for height in range(10, 16):
         size = (height, 13)
         if 12 <= height <= 14:
-            show_close_convolution(lab, f"size {size}", module(x, output_size=size))
+            record_close_convolution(lab, f"size {size}", module(x, output_size=size))
         else:
             with lab.parity("No page says that an output_size out of range is an error"):
                 lab.raises(f"size {size}", lambda: module(x, output_size=size), ValueError)
@@ -372,13 +372,15 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
             with_whole_number_state(lab, nn.Conv2d(2, 1, kernel, **options)),
             with_whole_number_state(lab, nn.ConvTranspose2d(1, 2, kernel, **options)),
         )
-        show_close_convolution(lab, f"there and back, {options}", back(forth(y), output_size=y.shape))
+        record_close_convolution(lab, f"there and back, {options}", back(forth(y), output_size=y.shape))
     for dims, make in ((1, nn.ConvTranspose1d), (2, nn.ConvTranspose2d), (3, nn.ConvTranspose3d)):
         plane = with_whole_number_state(lab, make(2, 2, 4, stride=4, padding=1))
         small = lab.integers(2, *(3,) * dims)
-        show_close_convolution(lab, f"{dims}: without a batch", plane(small, output_size=(2, *(12,) * dims)))
+        record_close_convolution(
+            lab, f"{dims}: without a batch", plane(small, output_size=(2, *(12,) * dims))
+        )
         full = with_whole_number_state(lab, make(2, 2, 2))
-        show_close_convolution(
+        record_close_convolution(
             lab,
             f"{dims}: a full size",
             full(lab.integers(1, 2, *(1,) * dims), output_size=(1, 2, *(2,) * dims)),
@@ -389,6 +391,6 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
         z = lab.integers(1, 4, *(3,) * dims, requires_grad=True)
         y = grouped(z)
         y.sum().backward()
-        show_close_convolution(
+        record_close_convolution(
             lab, f"{dims}: groups, output padding, dilation", (y, z.grad, gradients_by_name(grouped))
         )

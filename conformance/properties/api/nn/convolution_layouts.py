@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import show_close_convolution, with_whole_number_state
+from conformance.properties.api._exact_modules import record_close_convolution, with_whole_number_state
 
 FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -49,7 +49,7 @@ def convolutions_of_nothing(lab: Lab) -> None:
         with torch.no_grad():
             lab.same(f"shape of {name} without gradients", module(x).shape)
         (y.real if y.is_complex() else y).sum().backward()
-        show_close_convolution(lab, f"gradient of {name}", x.grad)
+        record_close_convolution(lab, f"gradient of {name}", x.grad)
     lab.expect(
         "a shape by hand",
         (with_whole_number_state(lab, nn.Conv2d(1, 1, 2)).to(lab.device)(lab.integers(1, 1, 3, 3)) * 0).abs()
@@ -82,41 +82,41 @@ def strided_convolutions(lab: Lab) -> None:
             x = lab.integers(1, 3, *(5,) * dims, requires_grad=True)
             for label, function in (("convolution", call), ("transposed", TRANSPOSED[dims])):
                 y = function(x, weight, groups=groups)
-                show_close_convolution(
+                record_close_convolution(
                     lab, f"{label}, {dims}, {groups}", (y, function(x, weight.contiguous(), groups=groups))
                 )
-                show_close_convolution(
+                record_close_convolution(
                     lab,
                     f"gradients, {label}, {dims}, {groups}",
                     torch.autograd.grad((y.real if y.is_complex() else y).sum(), (x, weight)),
                 )
     x = lab.integers(2, 3, 6, 6, 2)[..., 1]
     weight, bias = lab.integers(4, 3, 3, 3, 2)[..., 1], lab.integers(4, 2)[:, 1]
-    show_close_convolution(
+    record_close_convolution(
         lab,
         "with gaps",
         (F.conv2d(x, weight, bias), F.conv2d(x.contiguous(), weight.contiguous(), bias.contiguous())),
     )
     image = lab.integers(1, 9, 8, 3).permute(0, 3, 1, 2)
     for radius in (1, 2, 3):
-        show_close_convolution(
+        record_close_convolution(
             lab,
             f"a permuted image, {radius}",
             F.conv2d(image, lab.integers(3, 1, 1, 2 * radius + 1), groups=3),
         )
-    show_close_convolution(
+    record_close_convolution(
         lab,
         "a 3D convolution along one axis",
         F.conv3d(lab.integers(2, 3, 3, 3, 20), lab.integers(3, 1, 1, 1, 17), groups=3),
     )
-    show_close_convolution(
+    record_close_convolution(
         lab,
         "transposed, padded, in groups",
         F.conv1d(lab.integers(1, 1, 8).transpose(1, 2), lab.integers(8, 1, 16), lab.integers(8), 1, 8, 1, 8),
     )
     single = lab.integers(1, 4, 5, 5)
     odd = single.as_strided(single.shape, (single.stride(0) + 7, *single.stride()[1:]))
-    show_close_convolution(
+    record_close_convolution(
         lab,
         "an unusual stride of a dimension of size 1",
         (F.conv2d(odd, lab.integers(2, 4, 1, 1)), F.conv_transpose2d(odd, lab.integers(4, 2, 1, 1))),
@@ -143,7 +143,7 @@ def memory_formats_of_weights(lab: Lab) -> None:
                     f"{make.__name__}: weights in {layout}",
                     converted[0].weight.is_contiguous(memory_format=layout),
                 )
-            show_close_convolution(lab, f"{make.__name__}: values in {layout}", (converted(x), before))
+            record_close_convolution(lab, f"{make.__name__}: values in {layout}", (converted(x), before))
     volume = nn.Sequential(with_whole_number_state(lab, nn.ConvTranspose3d(2, 3, 2)))
     y = lab.integers(1, 2, 3, 3, 3)
     before = volume(y)
@@ -154,4 +154,4 @@ def memory_formats_of_weights(lab: Lab) -> None:
                 f"a 3D convolution weight has the format {layout}",
                 converted[0].weight.is_contiguous(memory_format=layout),
             )
-        show_close_convolution(lab, f"values of a 3D convolution in {layout}", (converted(y), before))
+        record_close_convolution(lab, f"values of a 3D convolution in {layout}", (converted(y), before))

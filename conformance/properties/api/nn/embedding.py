@@ -53,9 +53,9 @@ def embeddings(lab: Lab) -> None:
             module(lab.put([row] * count + [1, 3])).sum().backward()
             lab.expect(
                 f"gradient of the padding row, {count} times index {padding}",
-                module.weight.grad[row],
+                module.weight.grad[row],  # type: ignore[index]
                 [0.0] * 4,
-            )  # type: ignore[index]
+            )
             lab.expect(f"gradient of another row, {count} times padding", module.weight.grad[1], [1.0] * 4)  # type: ignore[index]
     pretrained = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
     lab.same("from given rows", pretrained(index))

@@ -157,7 +157,7 @@ def copies_of_lazy_modules(lab: Lab) -> None:
             lab.close(f"{make.__name__}: result after {method_name}", copied(x), roundings=64, matrix=True)
 
 
-class _Uninitialized(nn.modules.lazy.LazyModuleMixin, nn.Module):
+class _CustomLazyModule(nn.modules.lazy.LazyModuleMixin, nn.Module):
     """A lazy module with an uninitialized parameter and buffer."""
 
     def __init__(self, device: Any = None) -> None:
@@ -179,7 +179,7 @@ def parameters_that_wait(lab: Lab) -> None:
     """Uninitialized parameters can be moved, cast and materialized in place. Computing with them or sharing
     them raises an error.
     """
-    module = _Uninitialized()
+    module = _CustomLazyModule()
     module.to(lab.device).half()
     module.value.materialize((2, 3))
     module.count.materialize((4,))
@@ -195,7 +195,7 @@ def parameters_that_wait(lab: Lab) -> None:
         "a materialized parameter is a Parameter",
         type(value) is nn.Parameter and not module.has_uninitialized_params(),
     )
-    module = _Uninitialized(lab.device)
+    module = _CustomLazyModule(lab.device)
     optimizers = [
         make(module.parameters())
         for make in (
@@ -235,12 +235,12 @@ def parameters_that_wait(lab: Lab) -> None:
         ("shape", lambda: waiting.shape),
     ):
         lab.raises(operation, call, ValueError, RuntimeError)
-    lab.raises("sharing memory", lambda: _Uninitialized(lab.device).share_memory())
+    lab.raises("sharing memory", lambda: _CustomLazyModule(lab.device).share_memory())
     lab.raises("weight norm", lambda: nn.utils.weight_norm(nn.LazyLinear(3, device=lab.device)), ValueError)
     lab.raises(
         "spectral norm", lambda: nn.utils.spectral_norm(nn.LazyLinear(3, device=lab.device)), ValueError
     )
-    hooked = _Uninitialized(lab.device)
+    hooked = _CustomLazyModule(lab.device)
     hooked.register_forward_pre_hook(lambda hooked, args: (args[0] + 1,))
     hooked.register_forward_hook(lambda hooked, args, output: output + args[0])
     hooked.value.materialize((1,))

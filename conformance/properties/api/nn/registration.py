@@ -163,18 +163,18 @@ def registering_modules(lab: Lab) -> None:
     )
     with lab.parity("No page says that the call is an error"):
         lab.raises("an attribute that does not exist", lambda: outer.zz, AttributeError)
-    lab.raises("a module without super().__init__()", lambda: _WithoutSuperInit(), AttributeError)
+    lab.raises("a module without super().__init__()", lambda: _ModuleWithoutSuperInit(), AttributeError)
     with lab.parity("No page says that the call is an error"):
-        lab.raises("a property that fails", lambda: _FailingProperty().some, AttributeError)
-    lab.same("a property that works", _FailingProperty().fine)
+        lab.raises("a property that fails", lambda: _ModuleWithFailingProperty().some, AttributeError)
+    lab.same("a property that works", _ModuleWithFailingProperty().fine)
 
 
-class _WithoutSuperInit(nn.Module):
+class _ModuleWithoutSuperInit(nn.Module):
     def __init__(self) -> None:
         self.layer = nn.Linear(1, 1)
 
 
-class _FailingProperty(nn.Module):
+class _ModuleWithFailingProperty(nn.Module):
     @property
     def some(self) -> Any:
         return self.other

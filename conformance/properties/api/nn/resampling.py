@@ -20,7 +20,7 @@ MODES = {
 }
 
 
-def _basis_of_mode(lab: Lab, mode: str) -> contextlib.AbstractContextManager[None]:
+def _basis_context_of_mode(lab: Lab, mode: str) -> contextlib.AbstractContextManager[None]:
     """Return the context for results that an ``interpolate`` mode computes from several elements: basis
     parity for bicubic, and the basis of the behaviour for other modes.
     """
@@ -79,7 +79,7 @@ def interpolation(lab: Lab) -> None:
                         bool(((y - 1).abs() < 1e-5).all()),
                     )
                 y = F.interpolate(x, size=(7, 5, 6)[:dims], mode=mode, align_corners=align)
-                with _basis_of_mode(lab, mode):
+                with _basis_context_of_mode(lab, mode):
                     lab.close(label, y, roundings=64)
                     lab.close(
                         f"gradient, {label}", torch.autograd.grad(y, x, lab.floats(*y.shape)), roundings=256
@@ -100,7 +100,7 @@ def interpolation(lab: Lab) -> None:
                 with_recomputed_factor = F.interpolate(
                     x, scale_factor=1.7, mode=mode, align_corners=align, recompute_scale_factor=True
                 )
-                with _basis_of_mode(lab, mode):
+                with _basis_context_of_mode(lab, mode):
                     lab.close(
                         f"with recompute_scale_factor=True, {label}", with_recomputed_factor, roundings=64
                     )
@@ -115,7 +115,7 @@ def interpolation(lab: Lab) -> None:
     )
     last = lab.floats(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     for mode in ("nearest", "bilinear", "bicubic"):
-        with _basis_of_mode(lab, mode):
+        with _basis_context_of_mode(lab, mode):
             lab.close(f"channels last, {mode}", F.interpolate(last, scale_factor=2, mode=mode), roundings=64)
             lab.close(
                 f"contiguous, {mode}",

@@ -225,7 +225,7 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
     lab.same("momentum of both trainings", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
-class _ExtraState(nn.Module):
+class _ModuleWithExtraState(nn.Module):
     """A module whose extra state is any object."""
 
     def __init__(self, extra: Any) -> None:
@@ -239,17 +239,17 @@ class _ExtraState(nn.Module):
         self.extra = extra
 
 
-class _OnlyGets(nn.Module):
+class _ModuleWithGetExtraStateOnly(nn.Module):
     def get_extra_state(self) -> Any:
         return 5
 
 
-class _OnlySets(nn.Module):
+class _ModuleWithSetExtraStateOnly(nn.Module):
     def set_extra_state(self, extra: Any) -> None:
         self.extra = extra
 
 
-class _CustomSaving(nn.Module):
+class _ModuleWithCustomSaving(nn.Module):
     """A module that overrides how its parameter is saved and loaded."""
 
     def __init__(self, lab: Lab) -> None:
@@ -271,27 +271,34 @@ def state_of_another_form(lab: Lab) -> None:
     loaded. This also holds for nested modules.
     """
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
-        first, second = nn.Sequential(_ExtraState(extra)), nn.Sequential(_ExtraState(None))
+        first, second = (
+            nn.Sequential(_ModuleWithExtraState(extra)),
+            nn.Sequential(_ModuleWithExtraState(None)),
+        )
         values = first.state_dict()
         lab.same("names", list(values))
         second.load_state_dict(values)
         lab.same("extra state", second[0].extra)
-    values = nn.Sequential(_ExtraState(1)).state_dict()
+    values = nn.Sequential(_ModuleWithExtraState(1)).state_dict()
     with lab.parity("No page says that the call is an error"):
         lab.raises(
             "loading extra state without set_extra_state",
-            lambda: nn.Sequential(_OnlyGets()).load_state_dict(values),
+            lambda: nn.Sequential(_ModuleWithGetExtraStateOnly()).load_state_dict(values),
             RuntimeError,
         )
-    lab.same("state without get_extra_state", list(_OnlySets().state_dict()))
+    lab.same("state without get_extra_state", list(_ModuleWithSetExtraStateOnly().state_dict()))
     with lab.parity("No page says that the call is an error"):
-        lab.raises("loading without extra state", lambda: _OnlySets().load_state_dict({}), RuntimeError)
+        lab.raises(
+            "loading without extra state",
+            lambda: _ModuleWithSetExtraStateOnly().load_state_dict({}),
+            RuntimeError,
+        )
     lab.raises(
         "loading extra state into a module that has none",
         lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True),
     )
-    saved = nn.Sequential(_CustomSaving(lab))
-    loaded: Any = nn.Sequential(_CustomSaving(lab))
+    saved = nn.Sequential(_ModuleWithCustomSaving(lab))
+    loaded: Any = nn.Sequential(_ModuleWithCustomSaving(lab))
     values = saved.state_dict()
     with lab.parity("No page describes the private methods that save and load a module"):
         lab.same("its own form", dict(values))

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.model import seeds
-from conformance.properties.api._exact_modules import ROUNDINGS, show_close_convolution
+from conformance.properties.api._exact_modules import ROUNDINGS, record_close_convolution
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -41,7 +41,7 @@ class Window:
         return f"kernel {self.kernel}, stride {self.stride}, padding {self.padding}, dilation {self.dilation}"
 
 
-def _windows(purpose: str, dims: int) -> Iterator[Window]:
+def _draw_windows(purpose: str, dims: int) -> Iterator[Window]:
     """Yield ``_COUNT`` windows that depend only on the purpose and on the seed of the run.
 
     The padding is at most half the kernel's size, as pooling demands.
@@ -62,22 +62,26 @@ def _windows(purpose: str, dims: int) -> Iterator[Window]:
         yield Window(*(tuple(field * repeat) for field in (kernel, stride, padding, dilation, size)))
 
 
-def _groups_and_channels(draw: random.Random, most: int) -> tuple[int, int, int]:
+def _draw_groups_and_channels(draw: random.Random, max_channels: int) -> tuple[int, int, int]:
     """Return a number of groups, and the numbers of input and output channels of each group.
 
     About a third of the results are depthwise: one input channel for each group. Other groups have at
-    most ``most`` input channels.
+    most ``max_channels`` input channels.
     """
     groups = draw.choice((1, 1, 2, draw.randint(3, 8)))
-    per_group = 1 if groups > 1 and draw.random() < 0.5 else draw.choice((1, 3, 8, draw.randint(2, most)))
+    per_group = (
+        1 if groups > 1 and draw.random() < 0.5 else draw.choice((1, 3, 8, draw.randint(2, max_channels)))
+    )
     return groups, per_group, draw.randint(1, 5)
 
 
-def _convolutions(lab: Lab, dims: int, *, requires_grad: bool) -> Iterator[tuple[str, Any, Any, Any]]:
+def _compute_drawn_convolutions(
+    lab: Lab, dims: int, *, requires_grad: bool
+) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield a label, the result, the input and the weight of each drawn convolution of whole numbers."""
     draw = random.Random(seeds.seed_for(f"channels in {dims} dimensions"))
-    for number, window in enumerate(_windows("convolutions", dims)):
-        groups, inputs, outputs = _groups_and_channels(draw, 20 if dims < 3 else 8)
+    for number, window in enumerate(_draw_windows("convolutions", dims)):
+        groups, inputs, outputs = _draw_groups_and_channels(draw, 20 if dims < 3 else 8)
         transposed = number % 3 == 2
         if transposed and dims == 3:  # the result would have up to 50 million elements
             window = dataclasses.replace(window, stride=tuple(min(stride, 2) for stride in window.stride))
@@ -111,7 +115,7 @@ def convolutions_with_drawn_windows(lab: Lab) -> None:
     drawn groups and channels.
     """
     for dims in (1, 2, 3):
-        for label, y, _, _ in _convolutions(lab, dims, requires_grad=False):
+        for label, y, _, _ in _compute_drawn_convolutions(lab, dims, requires_grad=False):
             # A device may truncate partial sums to 16 bits a few times.
             roundings = ROUNDINGS if lab.dtype == torch.float32 else 8.0
             lab.close(f"{dims} dimensions: {label}", y, roundings=roundings, matrix=True)
@@ -127,9 +131,9 @@ def convolutions_with_drawn_windows(lab: Lab) -> None:
 def gradients_of_drawn_windows(lab: Lab) -> None:
     """Gradients of the input and of the weight of convolutions with drawn windows are correct."""
     for dims in (1, 2, 3):
-        for label, y, x, weight in _convolutions(lab, dims, requires_grad=True):
+        for label, y, x, weight in _compute_drawn_convolutions(lab, dims, requires_grad=True):
             gradients = torch.autograd.grad(y, (x, weight), lab.integers(*y.shape, low=-2, high=3))
-            show_close_convolution(lab, f"{dims} dimensions: {label}", gradients)
+            record_close_convolution(lab, f"{dims} dimensions: {label}", gradients)
 
 
 @behaviour(
@@ -143,7 +147,7 @@ def pooling_with_drawn_windows(lab: Lab) -> None:
     three), strides of up to 4 and paddings of up to half the window, with sizes rounded down or up.
     """
     for dims in (1, 2, 3):
-        for number, window in enumerate(_windows("pooling", dims)):
+        for number, window in enumerate(_draw_windows("pooling", dims)):
             x = lab.integers(2, 3, *window.size, low=-9, high=10)
             rounded_up = number % 2 == 1
             lab.same(

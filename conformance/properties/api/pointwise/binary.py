@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_widest_numpy_array
 
 _INF, _NAN = math.inf, math.nan
 
@@ -113,7 +113,7 @@ def powers(lab: Lab) -> None:
     of another dtype or shape.
     """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for exponent in (0, 1, 2, 3):
         expected = array**exponent
         lab.expect(f"to {exponent}", base**exponent, expected, roundings=8.0)
@@ -187,7 +187,7 @@ def functions_of_two_integers(lab: Lab) -> None:
     """
     # Products of these numbers fit into int8, and so do their common multiples.
     a, b = lab.integers(40, low=-11, high=12), lab.integers(40, low=-11, high=12)
-    x, y = to_wide_array(a), to_wide_array(b)
+    x, y = to_widest_numpy_array(a), to_widest_numpy_array(b)
     lab.expect("gcd", torch.gcd(a, b), numpy.gcd(x, y))
     lab.expect("lcm", torch.lcm(a, b), numpy.lcm(x, y))
     lab.expect(
@@ -207,11 +207,11 @@ def functions_of_two_integers(lab: Lab) -> None:
         getattr(copy, f"{function_name}_")(b)
         lab.expect(f"{function_name}_", copy, reference(x, y))
     small = lab.integers(40, low=0, high=3)
-    count = to_wide_array(small)
+    count = to_widest_numpy_array(small)
     few = lab.integers(40, low=-3, high=4)
-    lab.expect("<<", few << small, to_wide_array(few) << count)
+    lab.expect("<<", few << small, to_widest_numpy_array(few) << count)
     lab.expect(">>", a >> small, x >> count)
-    lab.expect("<< 2", few << 2, to_wide_array(few) << 2)
+    lab.expect("<< 2", few << 2, to_widest_numpy_array(few) << 2)
     lab.expect(">> 1", torch.bitwise_right_shift(a, 1), x >> 1)
     copy = a.clone()
     copy >>= small
@@ -296,13 +296,13 @@ def functions_of_two_floats(lab: Lab) -> None:
         lab.expect(
             "logaddexp",
             torch.logaddexp(left, right),
-            numpy.logaddexp(to_wide_array(left), to_wide_array(right)),
+            numpy.logaddexp(to_widest_numpy_array(left), to_widest_numpy_array(right)),
             roundings=8.0,
         )
         lab.expect(
             "logaddexp2",
             torch.logaddexp2(left, right),
-            numpy.logaddexp2(to_wide_array(left), to_wide_array(right)),
+            numpy.logaddexp2(to_widest_numpy_array(left), to_widest_numpy_array(right)),
             roundings=8.0,
         )
     lab.expect(
@@ -348,7 +348,7 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
     accepted as an operand.
     """
     a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
-    x, y = to_wide_array(a), to_wide_array(b)
+    x, y = to_widest_numpy_array(a), to_widest_numpy_array(b)
     is_number = lab.dtype != torch.bool
     for symbol in (
         "add",
@@ -438,7 +438,7 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         lab.expect(
             f"{function_name} with {operand.dtype}",
             getattr(torch, function_name)(a, operand),
-            reference(x, to_wide_array(operand)),
+            reference(x, to_widest_numpy_array(operand)),
         )
     odd = torch.zeros(17, dtype=torch.bool, device=lab.device)[1:]
     lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)

@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 
 _INF, _NAN = math.inf, math.nan
 
@@ -51,7 +51,7 @@ def functions_of_complex_numbers(lab: Lab) -> None:
     with lab.parity("No page says how nan_to_num treats the parts of complex numbers"):
         lab.expect("nan_to_num", special.nan_to_num(), expected)
     base = lab.put([3 + 4j, -5 + 12j, 0j, -1 + 0j, 1j], dtype=lab.dtype)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
     lab.expect("abs", base.abs(), [5.0, 13, 0, 1, 1], roundings=2.0)
     lab.expect("angle", base.angle(), numpy.angle(array), roundings=4.0)
@@ -93,11 +93,13 @@ def mantissas_and_exponents(lab: Lab) -> None:
     """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
     result = torch.frexp(base)
-    mantissa, exponent = numpy.frexp(to_wide_array(base))
+    mantissa, exponent = numpy.frexp(to_widest_numpy_array(base))
     lab.expect("mantissas", result.mantissa, mantissa)
     lab.expect("exponents", result.exponent, exponent)
     lab.expect("dtypes", (result.mantissa.dtype, result.exponent.dtype), (lab.dtype, torch.int32))
-    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), to_wide_array(base), roundings=8.0)
+    lab.expect(
+        "together", torch.ldexp(result.mantissa, result.exponent), to_widest_numpy_array(base), roundings=8.0
+    )
     with lab.parity("No page gives the mantissa of infinity"):
         lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
     out = (
@@ -153,15 +155,21 @@ def special_functions(lab: Lab) -> None:
     )
     x = tensor_of(0.0, 0.5, 1, 3, 20)
     lab.expect(
-        "igamma of 1", torch.igamma(torch.ones_like(x), x), -numpy.expm1(-to_wide_array(x)), roundings=32.0
+        "igamma of 1",
+        torch.igamma(torch.ones_like(x), x),
+        -numpy.expm1(-to_widest_numpy_array(x)),
+        roundings=32.0,
     )
     lab.expect(
-        "igammac of 1", torch.igammac(torch.ones_like(x), x), numpy.exp(-to_wide_array(x)), roundings=32.0
+        "igammac of 1",
+        torch.igammac(torch.ones_like(x), x),
+        numpy.exp(-to_widest_numpy_array(x)),
+        roundings=32.0,
     )
     lab.expect(
         "igamma of 2",
         torch.igamma(2 * torch.ones_like(x), x),
-        1 - (1 + to_wide_array(x)) * numpy.exp(-to_wide_array(x)),
+        1 - (1 + to_widest_numpy_array(x)) * numpy.exp(-to_widest_numpy_array(x)),
         roundings=32.0,
     )
     lab.expect(
@@ -239,7 +247,7 @@ def activations(lab: Lab) -> None:
 
     functional = torch.nn.functional
     x = tensor_of(-8, -3, -1, -0.5, 0, 0.5, 1, 3, 8)
-    array = to_wide_array(x)
+    array = to_widest_numpy_array(x)
     lab.expect("hardshrink", functional.hardshrink(x), numpy.where(abs(array) > 0.5, array, 0))
     for bound in (0.0, 1.0, _INF):
         lab.expect(

@@ -1,7 +1,7 @@
 """Shared functions of the properties of random programs: dtypes, programs, inputs, and comparison with the
 CPU.
 
-A program has several sets of input values. ``turn`` is the number of a set: 0 for the first call or the
+A program has several sets of input values. ``input_set`` is the number of a set: 0 for the first call or the
 capture, and 1 and 2 for new data.
 """
 
@@ -26,21 +26,21 @@ from conformance.target.target import Target
 AREA = "programs"
 
 
-def applies_in_dtypes(
+def function_returning_declared_dtypes(
     dtypes: Sequence[str] = DTYPES, condition: Callable[[Target], bool] = lambda target: True
 ) -> Applies:
-    """Return the ``applies`` function of a property of random programs. It lists the dtypes in which the
-    property has results.
+    """Return the ``dtypes_to_check`` function of a property of random programs. It lists the dtypes in which
+    the property has results.
 
     The property has no results on a target for which ``condition`` is false.
     """
 
-    def applies(target: Target, subject: Subject) -> Sequence[str]:
+    def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
         if subject.name != AREA or not condition(target):
             return ()
         return [dtype for dtype in dtypes if target.declares(dtype)]
 
-    return applies
+    return dtypes_to_check
 
 
 def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
@@ -72,18 +72,18 @@ class ProgramRecorder:
         self.recorder.fail(kind, f"{message}\n{self.text}", sample=sample, basis=basis)
 
 
-def recorder_for_program(
-    recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()
+def recorder_with_program_text(
+    recorder: Recorder, program: Program, input_set: int = 0, step_marks: Collection[int] = ()
 ) -> Recorder:
-    """Return a recorder that appends the text of the program, with its inputs of ``turn`` and the step
-    markers ``marks``, to each failure message.
+    """Return a recorder that appends the text of the program, with its inputs of ``input_set`` and the step
+    markers ``step_marks``, to each failure message.
     """
-    return cast("Recorder", ProgramRecorder(recorder, program.describe(turn, marks)))
+    return cast("Recorder", ProgramRecorder(recorder, program.describe(input_set, step_marks)))
 
 
-def inputs_on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
-    """Return copies of the program's inputs of ``turn`` on the device."""
-    return [tensor.to(target.device, copy=True) for tensor in program.inputs(turn)]
+def inputs_on_device(target: Target, program: Program, input_set: int = 0) -> list[torch.Tensor]:
+    """Return copies of the program's inputs of ``input_set`` on the device."""
+    return [tensor.to(target.device, copy=True) for tensor in program.inputs(input_set)]
 
 
 def compare_registers(
@@ -92,17 +92,17 @@ def compare_registers(
     program: Program,
     registers: Sequence[torch.Tensor],
     *,
-    turn: int = 0,
-    marks: Collection[int] = (),
+    input_set: int = 0,
+    step_marks: Collection[int] = (),
     label: str = "",
 ) -> bool:
     """Return whether all registers equal the CPU's registers bit for bit. Record a failure for the first
     register that differs.
     """
-    annotated = recorder_for_program(recorder, program, turn, marks)
+    annotated = recorder_with_program_text(recorder, program, input_set, step_marks)
     device = torch.device(target.device)
     for name, actual, expected in zip(
-        program.names, registers, run_program(program, program.inputs(turn)), strict=True
+        program.names, registers, run_program(program, program.inputs(input_set)), strict=True
     ):
         register_label = f"program {program.index}: register {name}{label}"
         if not compare_metadata(

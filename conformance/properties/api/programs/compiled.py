@@ -11,10 +11,10 @@ from conformance.framework.calls import attempt, attempt_on, one_line, report_er
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._program_checks import (
-    applies_in_dtypes,
     compare_registers,
+    function_returning_declared_dtypes,
     inputs_on_device,
-    recorder_for_program,
+    recorder_with_program_text,
     select_programs,
 )
 from conformance.samples.random_programs.program import Program
@@ -35,7 +35,7 @@ PROGRAM_LIMIT = 32
     basis="consistency",
     ground="The compiled program must leave the values of the program that is not compiled",
     level="core",
-    applies=applies_in_dtypes(),
+    applies=function_returning_declared_dtypes(),
     capabilities=("compile", "views"),
     modes=("compile",),
     runs=False,
@@ -50,8 +50,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     graphs_run = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
         call, log = compile_with_log(target, program.function())
-        for turn in (0, 1):
-            if not _check_compiled_call(target, recorder, program, call, turn):
+        for input_set in (0, 1):
+            if not _check_compiled_call(target, recorder, program, call, input_set):
                 break
         graphs_run += log.ran_a_call
     if not graphs_run:
@@ -59,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_compiled_call(
-    target: Target, recorder: Recorder, program: Program, call: object, turn: int
+    target: Target, recorder: Recorder, program: Program, call: object, input_set: int
 ) -> bool:
     """Call a compiled program on the device and compare its registers with the CPU. Return whether the call
     passed.
@@ -70,25 +70,25 @@ def _check_compiled_call(
     def call_on_device() -> list[torch.Tensor]:
         assert callable(call)
         with torch.no_grad():
-            results: list[torch.Tensor] = call(*inputs_on_device(target, program, turn))
+            results: list[torch.Tensor] = call(*inputs_on_device(target, program, input_set))
         return results
 
     outcome = attempt_on(target, call_on_device)
     if outcome.ok:
-        label = f" compiled, in call {turn},"
+        label = f" compiled, in call {input_set},"
         trial = recorder.scratch()
         if compare_registers(
-            target, trial, program, outcome.value, turn=turn, label=label
-        ) or _compiled_program_agrees_on_cpu(target, recorder, program, turn):
+            target, trial, program, outcome.value, input_set=input_set, label=label
+        ) or _compiled_program_agrees_on_cpu(target, recorder, program, input_set):
             recorder.merge(trial)
             return not trial.failed
         recorder.note(f"program {program.index} gives other values on the CPU too when torch captures it")
         return False
     assert outcome.error is not None
-    on_cpu = attempt(lambda: _run_compiled_on_cpu(program, turn))
+    on_cpu = attempt(lambda: _run_compiled_on_cpu(program, input_set))
     if on_cpu.ok:
         annotated, label = (
-            recorder_for_program(recorder, program, turn),
+            recorder_with_program_text(recorder, program, input_set),
             f"program {program.index}, compiled,",
         )
         report_error(target, annotated, outcome.error, label=label, sample=program.index)
@@ -98,19 +98,23 @@ def _check_compiled_call(
     return False
 
 
-def _run_compiled_on_cpu(program: Program, turn: int) -> list[torch.Tensor]:
+def _run_compiled_on_cpu(program: Program, input_set: int) -> list[torch.Tensor]:
     """Compile the program for the CPU and return the registers of one call."""
     call, _ = compile_with_log(None, program.function())
     with torch.no_grad():
-        results: list[torch.Tensor] = call(*program.inputs(turn))
+        results: list[torch.Tensor] = call(*program.inputs(input_set))
     return results
 
 
-def _compiled_program_agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
+def _compiled_program_agrees_on_cpu(
+    target: Target, recorder: Recorder, program: Program, input_set: int
+) -> bool:
     """Return whether the program, compiled for the CPU, computes the values of the uncompiled program.
 
     The CPU control is necessary because torch's functionalization loses some writes (docs/torch-bugs.md).
     """
-    outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
+    outcome = attempt(lambda: _run_compiled_on_cpu(program, input_set))
     cpu = target.on_cpu()
-    return outcome.ok and compare_registers(cpu, recorder.scratch(), program, outcome.value, turn=turn)
+    return outcome.ok and compare_registers(
+        cpu, recorder.scratch(), program, outcome.value, input_set=input_set
+    )

@@ -22,7 +22,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import TF32_UNIT, unit_of
 from conformance.model import seeds
 from conformance.model.verdicts import Kind
-from conformance.properties.api.programs._program_checks import applies_in_dtypes
+from conformance.properties.api.programs._program_checks import function_returning_declared_dtypes
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -34,10 +34,10 @@ _SIZES_OF_BLOCK = 2
 #: number of units of the largest result. A compiler may fuse or split sums, which changes their roundings.
 _FACTOR = 4.0
 #: The root mean square error of correct rounding, in units: 1 / sqrt(12), rounded down.
-_MEAN_ROUNDING = 0.25
+_RMS_ROUNDING = 0.25
 
 
-class _Tensors:
+class _RandomTensors:
     """A source of random CPU tensors of one dtype."""
 
     def __init__(self, dtype: torch.dtype, seed: int) -> None:
@@ -62,12 +62,12 @@ class Block:
     block needs besides the dtype of its inputs.
     """
 
-    make: Callable[[int, int, int, _Tensors], _FunctionAndInputs]
+    make: Callable[[int, int, int, _RandomTensors], _FunctionAndInputs]
     is_exact: bool = False
     other_dtypes: Collection[str] = ()
 
 
-def _feed_forward(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _feed_forward_block(tokens: int, width: int, heads: int, tensors: _RandomTensors) -> _FunctionAndInputs:
     def block(x: Any, up: Any, down: Any) -> Any:
         return F.linear(F.gelu(F.linear(x, up)), down)
 
@@ -78,14 +78,18 @@ def _feed_forward(tokens: int, width: int, heads: int, tensors: _Tensors) -> _Fu
     )
 
 
-def _gated_feed_forward(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _gated_feed_forward_block(
+    tokens: int, width: int, heads: int, tensors: _RandomTensors
+) -> _FunctionAndInputs:
     def block(x: Any, gate: Any, up: Any) -> Any:
         return F.silu(x @ gate) * (x @ up)
 
     return block, (tensors.values(tokens, width), tensors.weight(width, width), tensors.weight(width, width))
 
 
-def _normalized_residual(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _residual_layer_norm_block(
+    tokens: int, width: int, heads: int, tensors: _RandomTensors
+) -> _FunctionAndInputs:
     def block(x: Any, branch: Any, weight: Any, bias: Any) -> Any:
         total = x + branch
         return total, F.layer_norm(total, (width,), weight, bias)
@@ -98,14 +102,14 @@ def _normalized_residual(tokens: int, width: int, heads: int, tensors: _Tensors)
     )
 
 
-def _root_mean_square(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _rms_norm_block(tokens: int, width: int, heads: int, tensors: _RandomTensors) -> _FunctionAndInputs:
     def block(x: Any, weight: Any) -> Any:
         return x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-5).to(x.dtype) * weight
 
     return block, (tensors.values(tokens, width), tensors.values(width))
 
 
-def _attention(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _attention_block(tokens: int, width: int, heads: int, tensors: _RandomTensors) -> _FunctionAndInputs:
     def block(x: Any, projection: Any, out: Any) -> Any:
         parts = (x @ projection).view(tokens, 3, heads, width // heads).permute(1, 2, 0, 3)
         query, key, value = parts.unbind(0)
@@ -120,7 +124,9 @@ def _attention(tokens: int, width: int, heads: int, tensors: _Tensors) -> _Funct
     )
 
 
-def _rotated_positions(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _rotary_embedding_block(
+    tokens: int, width: int, heads: int, tensors: _RandomTensors
+) -> _FunctionAndInputs:
     def block(x: Any, cosines: Any, sines: Any) -> Any:
         low, high = x.chunk(2, -1)
         return x * cosines + torch.cat((-high, low), -1) * sines
@@ -132,7 +138,9 @@ def _rotated_positions(tokens: int, width: int, heads: int, tensors: _Tensors) -
     )
 
 
-def _written_in_place(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _in_place_update_block(
+    tokens: int, width: int, heads: int, tensors: _RandomTensors
+) -> _FunctionAndInputs:
     def block(x: Any, update: Any) -> Any:
         cache = x.clone()
         rows = cache[1::2]
@@ -144,7 +152,9 @@ def _written_in_place(tokens: int, width: int, heads: int, tensors: _Tensors) ->
     return block, (tensors.values(tokens, width), tensors.values(tokens, width))
 
 
-def _bits_as_integers(tokens: int, width: int, heads: int, tensors: _Tensors) -> _FunctionAndInputs:
+def _bit_reinterpretation_block(
+    tokens: int, width: int, heads: int, tensors: _RandomTensors
+) -> _FunctionAndInputs:
     def block(x: Any, scale: Any) -> Any:
         cleared = x.clone()
         integers = cleared.view(torch.int16 if x.itemsize == 2 else torch.int32)
@@ -156,14 +166,16 @@ def _bits_as_integers(tokens: int, width: int, heads: int, tensors: _Tensors) ->
 
 #: Blocks by name.
 BLOCKS: Mapping[str, Block] = {
-    "feed-forward": Block(_feed_forward),
-    "gated feed-forward": Block(_gated_feed_forward),
-    "residual and layer norm": Block(_normalized_residual),
-    "root mean square norm": Block(_root_mean_square, other_dtypes=("float32",)),
-    "attention": Block(_attention, other_dtypes=("float32",)),
-    "rotated positions": Block(_rotated_positions),
-    "writes through a view": Block(_written_in_place),
-    "a view of another dtype": Block(_bits_as_integers, is_exact=True, other_dtypes=("int16", "int32")),
+    "feed-forward": Block(_feed_forward_block),
+    "gated feed-forward": Block(_gated_feed_forward_block),
+    "residual and layer norm": Block(_residual_layer_norm_block),
+    "root mean square norm": Block(_rms_norm_block, other_dtypes=("float32",)),
+    "attention": Block(_attention_block, other_dtypes=("float32",)),
+    "rotated positions": Block(_rotary_embedding_block),
+    "writes through a view": Block(_in_place_update_block),
+    "a view of another dtype": Block(
+        _bit_reinterpretation_block, is_exact=True, other_dtypes=("int16", "int32")
+    ),
 }
 
 
@@ -180,7 +192,7 @@ BLOCKS: Mapping[str, Block] = {
     basis="consistency",
     ground="A compiled function returns the results of the same function without compilation",
     level="core",
-    applies=applies_in_dtypes(("bfloat16", "float16", "float32")),
+    applies=function_returning_declared_dtypes(("bfloat16", "float16", "float32")),
     capabilities=("compile", "views"),
     modes=("compile",),
     runs=False,
@@ -198,25 +210,27 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.samples(1, 1)
             heads = draw.choice((1, 2, 4))
             tokens, width = draw.randint(64, 200), heads * 2 * draw.randint(16, 48)
-            function, inputs = block.make(tokens, width, heads, _Tensors(dtype, draw.getrandbits(32)))
+            function, inputs = block.make(tokens, width, heads, _RandomTensors(dtype, draw.getrandbits(32)))
             call, log = compile_with_log(target, function)
             label = f"{name} of {tokens} tokens of width {width} with {heads} heads"
-            exact = function if block.is_exact else _in_float64(function)
-            for turn in range(2):
-                if not _check_call(target, recorder, call, function, exact, inputs, f"{label}, call {turn}"):
+            exact = function if block.is_exact else _with_float64_inputs(function)
+            for input_set in range(2):
+                if not _check_compiled_call(
+                    target, recorder, call, function, exact, inputs, f"{label}, call {input_set}"
+                ):
                     break
                 inputs = tuple(tensor.flip(0) for tensor in inputs)
             else:
                 if not block.is_exact and target.capable("autograd"):
-                    compiled, uncompiled = map(_gradients_of, (call, function))
-                    wide, label = _in_float64(uncompiled), f"gradients of {label}"
-                    _check_call(target, recorder, compiled, uncompiled, wide, inputs, label)
+                    compiled, uncompiled = map(_gradient_function, (call, function))
+                    wide, label = _with_float64_inputs(uncompiled), f"gradients of {label}"
+                    _check_compiled_call(target, recorder, compiled, uncompiled, wide, inputs, label)
             graphs_run += log.ran_a_call
     if not graphs_run:
         recorder.vacuous("no compiled graph of any block ran")
 
 
-def _gradients_of(function: Callable[..., Any]) -> Callable[..., Any]:
+def _gradient_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes the gradients of ``function`` with respect to its inputs.
 
     The output gradients are the results themselves, so that each result element has its own weight.
@@ -230,11 +244,11 @@ def _gradients_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return gradients
 
 
-def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_float64_inputs(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *inputs: function(*(tensor.double() for tensor in inputs))
 
 
-def _check_call(
+def _check_compiled_call(
     target: Target,
     recorder: Recorder,
     compiled: Callable[..., Any],
@@ -267,12 +281,14 @@ def _check_call(
     ):
         unit = TF32_UNIT if is_tf32 else unit_of(cpu.dtype)
         same_form = actual.dtype == cpu.dtype and actual.shape == cpu.shape
-        measures = [("largest", _largest, 1.0)]
+        measures = [("largest", _largest_magnitude, 1.0)]
         if unit_of(cpu.dtype) > unit_of(torch.float32):
-            measures.append(("root mean square", _root_mean_square_of, _MEAN_ROUNDING))
+            measures.append(("root mean square", _root_mean_square_of, _RMS_ROUNDING))
         for name, size, rounding in measures:
-            allowed = _FACTOR * (size(_error(cpu, reference)) + rounding * unit * size(reference))
-            error = size(_error(on_host(actual), reference)) if same_form else math.inf
+            allowed = _FACTOR * (
+                size(_difference_in_float64(cpu, reference)) + rounding * unit * size(reference)
+            )
+            error = size(_difference_in_float64(on_host(actual), reference)) if same_form else math.inf
             # If the CPU overflows, the bound is infinite, and every error is accepted.
             holds = error <= allowed or (same_form and not math.isfinite(allowed))
             message = (
@@ -285,11 +301,11 @@ def _check_call(
     return passed
 
 
-def _error(actual: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+def _difference_in_float64(actual: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     return (actual.double() - reference.double()).nan_to_num(nan=math.inf, posinf=math.inf, neginf=math.inf)
 
 
-def _largest(values: torch.Tensor) -> float:
+def _largest_magnitude(values: torch.Tensor) -> float:
     return float(values.double().abs().max())
 
 

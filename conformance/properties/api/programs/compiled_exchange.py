@@ -12,7 +12,7 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.api.programs._program_checks import applies_in_dtypes
+from conformance.properties.api.programs._program_checks import function_returning_declared_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -21,19 +21,19 @@ STEPS = 3
 Program = Callable[[torch.Tensor, torch.Tensor], "torch.Tensor | None"]
 
 
-def _exchange(x: torch.Tensor, y: torch.Tensor) -> None:
+def _exchange_data(x: torch.Tensor, y: torch.Tensor) -> None:
     before = x.clone()
     x.copy_(y)
     y.copy_(before)
 
 
-def _retain_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> None:
+def _copy_previous_value_to_second(x: torch.Tensor, y: torch.Tensor) -> None:
     before = x.clone()
     x.mul_(2).add_(1)
     y.copy_(before)
 
 
-def _retain_a_view_of_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> None:
+def _copy_previous_view_to_second(x: torch.Tensor, y: torch.Tensor) -> None:
     before = x.t()[1:].clone()
     x.add_(1)
     y[1:].copy_(before)
@@ -60,9 +60,9 @@ def _return_the_previous_value(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor
 
 #: Programs that write to both of their arguments, of shape (3, 3). All values are small whole numbers.
 PROGRAMS: dict[str, Program] = {
-    "exchanges its arguments": _exchange,
-    "retains a previous value": _retain_the_previous_value,
-    "retains a view of a previous value": _retain_a_view_of_the_previous_value,
+    "exchanges its arguments": _exchange_data,
+    "retains a previous value": _copy_previous_value_to_second,
+    "retains a view of a previous value": _copy_previous_view_to_second,
     "exchanges rows": _exchange_rows,
     "transposes an argument in place": _transpose_in_place,
     "returns a previous value": _return_the_previous_value,
@@ -80,7 +80,7 @@ PROGRAMS: dict[str, Program] = {
     basis="consistency",
     ground="The compiled program must store the values that uncompiled calls store",
     level="core",
-    applies=applies_in_dtypes(("float32", "int64")),
+    applies=function_returning_declared_dtypes(("float32", "int64")),
     capabilities=("compile", "views"),
     modes=("compile",),
     runs=False,
@@ -96,9 +96,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     graphs_run = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):
         call, log = compile_with_log(target, program)
-        expected = _run_steps(program, *_arguments(dtype, torch.device("cpu")))
-        arguments = _arguments(dtype, torch.device(target.device))
-        outcome = attempt_on(target, lambda call=call, arguments=arguments: _run_steps(call, *arguments))  # type: ignore[misc]
+        expected = _run_steps_and_copy_results(program, *_make_arguments(dtype, torch.device("cpu")))
+        arguments = _make_arguments(dtype, torch.device(target.device))
+        outcome = attempt_on(
+            target,
+            lambda call=call, arguments=arguments: _run_steps_and_copy_results(call, *arguments),  # type: ignore[misc]
+        )
         if not outcome.ok:
             assert outcome.error is not None
             label = f"a program that {name}, compiled,"
@@ -129,13 +132,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.vacuous("no compiled graph of any program ran")
 
 
-def _arguments(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def _make_arguments(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the two arguments of each program, with equal values on every device."""
     values = torch.arange(18).to(dtype).reshape(2, 3, 3).to(device)
     return values[0].clone(), values[1].clone()
 
 
-def _run_steps(call: Program, x: torch.Tensor, y: torch.Tensor) -> list[list[torch.Tensor]]:
+def _run_steps_and_copy_results(call: Program, x: torch.Tensor, y: torch.Tensor) -> list[list[torch.Tensor]]:
     """Return copies of both arguments, and of the result unless it is None, after each step."""
     records = []
     for _ in range(STEPS):

@@ -11,7 +11,7 @@ from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._program_checks import applies_in_dtypes
+from conformance.properties.api.programs._program_checks import function_returning_declared_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -87,7 +87,7 @@ PROGRAMS: dict[str, Program] = {
     basis="consistency",
     ground="The compiled program must give the results, gradients and state of uncompiled calls",
     level="core",
-    applies=applies_in_dtypes(("float32",)),
+    applies=function_returning_declared_dtypes(("float32",)),
     capabilities=("compile", "autograd", "views"),
     modes=("compile",),
     runs=False,

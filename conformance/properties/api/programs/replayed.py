@@ -11,10 +11,10 @@ from conformance.framework.calls import attempt, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._program_checks import (
-    applies_in_dtypes,
     compare_registers,
+    function_returning_declared_dtypes,
     inputs_on_device,
-    recorder_for_program,
+    recorder_with_program_text,
     select_programs,
 )
 from conformance.samples.random_programs.program import Program, run_program
@@ -33,7 +33,7 @@ PROGRAM_LIMIT = 30
     ),
     documentation="notes/cuda.html",
     level="core",
-    applies=applies_in_dtypes(condition=lambda target: target.has_graphs),
+    applies=function_returning_declared_dtypes(condition=lambda target: target.has_graphs),
     capabilities=("graphs", "views"),
     modes=("graph",),
     runs=False,
@@ -68,30 +68,36 @@ def _replays_pass_and_change_a_register(target: Target, recorder: Recorder, prog
         assert outcome.error is not None
         label = f"capturing program {program.index}"
         report_error(
-            target, recorder_for_program(recorder, program), outcome.error, label=label, sample=program.index
+            target,
+            recorder_with_program_text(recorder, program),
+            outcome.error,
+            label=label,
+            sample=program.index,
         )
         return False
     inputs, graph = outcome.value
-    for turn in (1, 2):
-        outcome = attempt(lambda turn=turn: _replay_with_data(target, program, inputs, graph, turn))  # type: ignore[misc]
+    for input_set in (1, 2):
+        outcome = attempt(
+            lambda input_set=input_set: _replay_with_input_set(target, program, inputs, graph, input_set)  # type: ignore[misc]
+        )
         if not outcome.ok:
             assert outcome.error is not None
             label = f"replaying program {program.index}"
-            annotated = recorder_for_program(recorder, program, turn)
+            annotated = recorder_with_program_text(recorder, program, input_set)
             report_error(target, annotated, outcome.error, label=label, sample=program.index)
             return False
         if not compare_registers(
-            target, recorder, program, graph.value, turn=turn, label=f" in replay {turn}"
+            target, recorder, program, graph.value, input_set=input_set, label=f" in replay {input_set}"
         ):
             return False
     return _replay_changes_a_register(program)
 
 
-def _replay_with_data(
-    target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, turn: int
+def _replay_with_input_set(
+    target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, input_set: int
 ) -> None:
-    """Copy the data of ``turn`` into the captured inputs, and replay the graph."""
-    for tensor, data in zip(inputs, program.inputs(turn), strict=True):
+    """Copy the data of ``input_set`` into the captured inputs, and replay the graph."""
+    for tensor, data in zip(inputs, program.inputs(input_set), strict=True):
         tensor.copy_(data)
     target.synchronize()
     graph.replay()

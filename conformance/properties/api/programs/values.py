@@ -12,10 +12,10 @@ from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._program_checks import (
-    applies_in_dtypes,
     compare_registers,
+    function_returning_declared_dtypes,
     inputs_on_device,
-    recorder_for_program,
+    recorder_with_program_text,
     select_programs,
 )
 from conformance.samples.random_programs.program import Program
@@ -35,7 +35,7 @@ PROGRAM_LIMIT = 100
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=applies_in_dtypes(),
+    applies=function_returning_declared_dtypes(),
     capabilities=("views",),
     runs=False,
 )
@@ -62,7 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=applies_in_dtypes(condition=lambda target: "mark_step" in target.hooks),
+    applies=function_returning_declared_dtypes(condition=lambda target: "mark_step" in target.hooks),
     capabilities=("views",),
     modes=("lazy",),
     runs=False,
@@ -79,20 +79,22 @@ def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None
         recorder.vacuous("no operator of a program ran from a lazy graph")
 
 
-def _check_program(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
-    """Run a program, with a step marker before each step in ``marks``, and compare its registers with the
-    CPU.
+def _check_program(
+    target: Target, recorder: Recorder, program: Program, step_marks: Collection[int] = ()
+) -> None:
+    """Run a program, with a step marker before each step in ``step_marks``, and compare its registers with
+    the CPU.
     """
 
     def run_on_device() -> list[torch.Tensor]:
         with torch.no_grad():
-            return program.function(target.mark_step, marks)(*inputs_on_device(target, program))
+            return program.function(target.mark_step, step_marks)(*inputs_on_device(target, program))
 
     outcome = attempt_on(target, run_on_device)
     if outcome.ok:
-        compare_registers(target, recorder, program, outcome.value, marks=marks)
+        compare_registers(target, recorder, program, outcome.value, step_marks=step_marks)
     else:
         assert outcome.error is not None
-        annotated = recorder_for_program(recorder, program, marks=marks)
+        annotated = recorder_with_program_text(recorder, program, step_marks=step_marks)
         label = f"program {program.index}"
         report_error(target, annotated, outcome.error, label=label, sample=program.index)

@@ -145,8 +145,10 @@ def generator_refusals(lab: Lab) -> None:
         "a state of one byte", lambda: generator.set_state(torch.zeros(1, dtype=torch.uint8)), RuntimeError
     )
     lab.raises(
-        "a number in place of a generator", lambda: torch.rand(2, device=lab.device, generator=3), TypeError
-    )  # type: ignore[call-overload]
+        "a number in place of a generator",
+        lambda: torch.rand(2, device=lab.device, generator=3),  # type: ignore[call-overload]
+        TypeError,
+    )
     if lab.device.type == "cpu":
         lab.holds("a generator of another device is refused", True)
         return
@@ -190,11 +192,11 @@ def device_random_state(lab: Lab) -> None:
     draw_numbers(lab)
     lab.holds("later draws do not change a saved state", torch.equal(state, copied))
     lab.expect("the seed", module.initial_seed(), 21)
-    with _fork_random_states(lab):
+    with _restoring_random_states(lab):
         torch.manual_seed(1)
         inside = draw_numbers(lab)
     module.set_rng_state(later)
-    with _fork_random_states(lab):
+    with _restoring_random_states(lab):
         torch.manual_seed(1)
         lab.holds("the same seed in two forks gives the same numbers", torch.equal(inside, draw_numbers(lab)))
     outside = draw_numbers(lab)
@@ -214,7 +216,7 @@ def device_random_state(lab: Lab) -> None:
     lab.holds("two calls of torch.seed return different seeds", torch.seed() != torch.seed())
 
 
-def _fork_random_states(lab: Lab) -> Any:
+def _restoring_random_states(lab: Lab) -> Any:
     """Return a context manager that restores the random states of the CPU and of the device at its end."""
     if lab.device.type == "cpu":
         return torch.random.fork_rng([])

@@ -33,7 +33,7 @@ def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation
     lab.holds(f"the mean of {name} is the mean of its distribution", abs(average - mean) <= allowed)
 
 
-def check_distribution_function(
+def check_cumulative_distribution(
     lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     """Check that a sample follows the distribution function ``function``, within the error that sample size
@@ -57,7 +57,7 @@ def check_distribution_function(
     )
 
 
-def normal_distribution_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
+def normal_cumulative_distribution(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return the cumulative distribution function of a normal distribution."""
     return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
 
@@ -82,7 +82,7 @@ def uniform_numbers(lab: Lab) -> None:
         inside = (sample >= 0) & ((sample <= 1) if name == "uniform_" else (sample < 1))
         lab.holds(f"{name} is in the expected range", bool(inside.all()))
         check_mean(lab, name, sample, 0.5, math.sqrt(1 / 12))
-        check_distribution_function(lab, name, sample, lambda x: x.clamp(0, 1))
+        check_cumulative_distribution(lab, name, sample, lambda x: x.clamp(0, 1))
     for low, high in ((-2.0, 5.0), (3.0, 3.5), (-8.0, -7.0)):
         sample = torch.zeros(SAMPLE_COUNT, **where).uniform_(low, high)
         lab.holds(f"uniform_ is in [{low}, {high}]", bool(((sample >= low) & (sample <= high)).all()))
@@ -120,24 +120,24 @@ def normal_numbers(lab: Lab) -> None:
         lab.same(name, [sample.shape, sample.dtype])
         check_mean(lab, name, sample, 0.0, 1.0)
         check_mean(lab, f"the squares of {name}", sample.cpu().double() ** 2, 1.0, math.sqrt(2))
-        check_distribution_function(lab, name, sample, normal_distribution_function(0.0, 1.0))
+        check_cumulative_distribution(lab, name, sample, normal_cumulative_distribution(0.0, 1.0))
     for mean, deviation in ((-10.0, 4.0), (3.0, 0.5)):
-        check_distribution_function(
+        check_cumulative_distribution(
             lab,
             f"normal_({mean}, {deviation})",
             torch.zeros(SAMPLE_COUNT, **where).normal_(mean, deviation),
-            normal_distribution_function(mean, deviation),
+            normal_cumulative_distribution(mean, deviation),
         )
     means = torch.full((SAMPLE_COUNT,), 2.0, **where)
     spreads = torch.full((SAMPLE_COUNT,), 3.0, **where)
-    check_distribution_function(
-        lab, "normal of means", torch.normal(means, 1.0), normal_distribution_function(2.0, 1.0)
+    check_cumulative_distribution(
+        lab, "normal of means", torch.normal(means, 1.0), normal_cumulative_distribution(2.0, 1.0)
     )
-    check_distribution_function(
-        lab, "normal of deviations", torch.normal(1.0, spreads), normal_distribution_function(1.0, 3.0)
+    check_cumulative_distribution(
+        lab, "normal of deviations", torch.normal(1.0, spreads), normal_cumulative_distribution(1.0, 3.0)
     )
-    check_distribution_function(
-        lab, "normal of both", torch.normal(means, spreads), normal_distribution_function(2.0, 3.0)
+    check_cumulative_distribution(
+        lab, "normal of both", torch.normal(means, spreads), normal_cumulative_distribution(2.0, 3.0)
     )
     with lab.parity("No page describes a deviation of zero"):
         lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
@@ -313,10 +313,12 @@ def special_distributions(lab: Lab) -> None:
         lab.holds(
             f"exponential_({rate}) is above zero", bool((sample > 0).all()) and bool(sample.isfinite().all())
         )
-        check_distribution_function(lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x))
+        check_cumulative_distribution(
+            lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x)
+        )
     for median, width in ((0.0, 1.0), (-2.0, 0.5)):
         sample = new_zeros().cauchy_(median, width)
-        check_distribution_function(
+        check_cumulative_distribution(
             lab,
             f"cauchy_({median}, {width})",
             sample,
@@ -325,8 +327,8 @@ def special_distributions(lab: Lab) -> None:
     for mean, deviation in ((0.0, 0.5), (0.5, 0.25)):
         sample = new_zeros().log_normal_(mean, deviation)
         lab.holds(f"log_normal_({mean}, {deviation}) is above zero", bool((sample > 0).all()))
-        function = normal_distribution_function(mean, deviation)
-        check_distribution_function(
+        function = normal_cumulative_distribution(mean, deviation)
+        check_cumulative_distribution(
             lab, f"log_normal_({mean}, {deviation})", sample, lambda x: function(x.log())
         )
     for chance in (0.2, 0.5, 0.8):

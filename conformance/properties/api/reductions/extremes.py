@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import (
     expect_error_for_two_devices,
     tensor_from_array,
-    to_wide_array,
+    to_widest_numpy_array,
 )
 
 _DIMS: tuple[Any, ...] = (0, 1, -1, (0, 2), (0, 1, 2))
@@ -26,7 +26,7 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     count = math.prod(shape)
     return tensor_from_array(
         lab,
-        to_wide_array(lab.permutation(count)).reshape(shape)
+        to_widest_numpy_array(lab.permutation(count)).reshape(shape)
         - (0 if lab.dtype == torch.uint8 else count // 3),
     )
 
@@ -44,7 +44,7 @@ def greatest_and_smallest(lab: Lab) -> None:
     strides.
     """
     base = _distinct_values(lab, 4, 5, 3)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     lab.expect(
         "of all",
         [x.item() for x in (base.max(), base.min(), base.amax(), base.amin(), *base.aminmax())],
@@ -186,7 +186,7 @@ def greater_of_two(lab: Lab) -> None:
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
         lab.integers(3, low=0, high=9),
     )
-    first, second = to_wide_array(first_tensor), to_wide_array(second_tensor)
+    first, second = to_widest_numpy_array(first_tensor), to_widest_numpy_array(second_tensor)
     for function_name, reference in (("max", numpy.maximum), ("min", numpy.minimum)):
         lab.expect(
             function_name,
@@ -317,8 +317,8 @@ def extremes_of_nothing(lab: Lab) -> None:
 )
 def extremes_of_many(lab: Lab) -> None:
     """Extremes and their indices are correct for long rows, for many rows and for many columns."""
-    long = tensor_from_array(lab, to_wide_array(lab.permutation(60000)))
-    array = to_wide_array(long)
+    long = tensor_from_array(lab, to_widest_numpy_array(lab.permutation(60000)))
+    array = to_widest_numpy_array(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):
         result = long.view(shape).max(dim)

@@ -11,7 +11,7 @@ import torch
 from conformance.behaviours.behaviour import FLOATS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.model.verdicts import Kind
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 
 _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
@@ -31,7 +31,7 @@ def variances(lab: Lab) -> None:
     # The numbers are positive, so that the mean is as large as its terms. An algorithm may round the mean
     # by a unit of the terms, and the tolerance is relative to the mean.
     base = lab.integers(4, 5, 3, low=1, high=9)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     with lab.parity("No page says that a repeated dimension is an error"):
         lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
     basis_of_dtype = (
@@ -119,7 +119,7 @@ def variances_are_stable(lab: Lab) -> None:
     numbers.
     """
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
-    expected = to_wide_array(base).var(ddof=1)
+    expected = to_widest_numpy_array(base).var(ddof=1)
     # The tolerance is proportional to mean / deviation, the condition number of a variance. The mean of
     # squares minus the square of the mean has an error proportional to the square of this ratio, which is too
     # large.
@@ -129,9 +129,9 @@ def variances_are_stable(lab: Lab) -> None:
         "in columns", base.repeat(3, 1).t().var(0), [expected] * 3, roundings=4 * 65539 / expected**0.5
     )
     many = lab.put(torch.arange(20000) % 7).to(lab.dtype) + 1000
-    expected = to_wide_array(many).var(ddof=1)
+    expected = to_widest_numpy_array(many).var(ddof=1)
     lab.expect("of many", many.var(), expected, roundings=64 * 1003 / expected**0.5)
-    wide = to_wide_array(many).reshape(1000, 20).std(0, ddof=1)
+    wide = to_widest_numpy_array(many).reshape(1000, 20).std(0, ddof=1)
     lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / expected**0.5)
     equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
     # The bound allows the error of the mean of 4099 float32 numbers that are added in any order.
@@ -152,7 +152,7 @@ def medians(lab: Lab) -> None:
     """
     for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
         base = lab.integers(*shape, low=0, high=50)
-        array = to_wide_array(base)
+        array = to_widest_numpy_array(base)
         middle = numpy.sort(array.ravel())[(array.size - 1) // 2]
         lab.expect(f"of {shape}", (base.median().item(), base.nanmedian().item()), (middle, middle))
         for dim in range(-1, len(shape)):
@@ -167,7 +167,7 @@ def medians(lab: Lab) -> None:
             with_keepdim = base.nanmedian(dim, True)
             lab.expect(f"kept {dim} of {shape}", with_keepdim.values, numpy.expand_dims(expected, dim))
     turned = lab.integers(4, 5, low=0, high=50).t()
-    lab.expect("transposed", turned.median(0).values, numpy.sort(to_wide_array(turned), 0)[2])
+    lab.expect("transposed", turned.median(0).values, numpy.sort(to_widest_numpy_array(turned), 0)[2])
     with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
         lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
     if lab.dtype.is_floating_point:
@@ -207,9 +207,9 @@ def modes(lab: Lab) -> None:
     lab.expect("transposed", base.t().mode(0).values.long(), [1, 0, 1])
     if lab.dtype != torch.bool:
         wide = lab.integers(3, 400, low=0, high=9)
-        array = to_wide_array(wide)
+        array = to_widest_numpy_array(wide)
         highest_counts = [numpy.bincount(row.astype(int)).max() for row in array]
-        modes_of_rows = to_wide_array(wide.mode().values)
+        modes_of_rows = to_widest_numpy_array(wide.mode().values)
         lab.expect(
             "how often of many",
             [(row == v).sum() for row, v in zip(array, modes_of_rows, strict=True)],
@@ -249,7 +249,7 @@ def quantiles(lab: Lab) -> None:
     every dimension. NaN propagates through ``quantile``. ``q`` must be between 0 and 1.
     """
     base = lab.integers(4, 5, 3, low=-20, high=20)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for method in ("linear", "lower", "higher", "midpoint", "nearest"):
         for dim in (None, 0, -1):
             for q in (0.0, 0.25, 0.5, 1.0):
@@ -362,11 +362,11 @@ def counts_by_value(lab: Lab) -> None:
     integers and tensors of two dimensions raise an error.
     """
     base = lab.put([0, 3, 1, 3, 7, 1, 3], dtype=lab.dtype)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     lab.expect("counts", base.bincount(), numpy.bincount(array))
     lab.expect("of at least", torch.bincount(base, minlength=10), numpy.bincount(array, minlength=10))
     weights = lab.put([0.5, 1, 2, 4, 8, 16, 32])
-    lab.expect("weights", base.bincount(weights), numpy.bincount(array, to_wide_array(weights)))
+    lab.expect("weights", base.bincount(weights), numpy.bincount(array, to_widest_numpy_array(weights)))
     with lab.parity("No page gives the dtype of sums of weights"):
         lab.expect("weights of float64", base.bincount(weights.double()).dtype, torch.float64)
     lab.expect(
@@ -379,7 +379,7 @@ def counts_by_value(lab: Lab) -> None:
         "of nothing", [base[:0].bincount().tolist(), base[:0].bincount(minlength=2).tolist()], [[], [0, 0]]
     )
     many = lab.integers(5000, low=0, high=30)
-    lab.expect("of many", many.bincount(), numpy.bincount(to_wide_array(many)))
+    lab.expect("of many", many.bincount(), numpy.bincount(to_widest_numpy_array(many)))
     lab.raises("two dimensions", lambda: base.view(7, 1).bincount(), match="(?i)1-d")
     lab.raises("floats", lambda: weights.bincount(), RuntimeError)
     lab.raises("weights of another number", lambda: base.bincount(weights[:3]), match="(?i)length|shape|size")

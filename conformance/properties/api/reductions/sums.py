@@ -12,12 +12,16 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, expect_error_for_two_devices, to_wide_array
+from conformance.properties.api._numpy_values import (
+    Array,
+    expect_error_for_two_devices,
+    to_widest_numpy_array,
+)
 
 _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
 
 
-def _in_wide_dtype(result: torch.Tensor) -> torch.Tensor:
+def _integers_as_int64(result: torch.Tensor) -> torch.Tensor:
     """Return a result of whole numbers as int64, because no page fixes the dtype of sums and products of
     integers.
     """
@@ -36,22 +40,22 @@ def sums_by_dimension(lab: Lab) -> None:
     strides and with ``out=``. A dimension that does not exist or appears twice raises an error.
     """
     base = lab.integers(3, 4, 5)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     turned = base.permute(2, 0, 1)
     gapped = lab.integers(6, 4, 10)[::2, :, 1::2]
     for dim in _DIMS:
         for keep in (False, True):
             name = f"of dim {dim}{', keepdim' if keep else ''}"
-            lab.expect(name, _in_wide_dtype(torch.sum(base, dim, keep)), array.sum(dim, keepdims=keep))
+            lab.expect(name, _integers_as_int64(torch.sum(base, dim, keep)), array.sum(dim, keepdims=keep))
             lab.expect(
                 f"permuted {name}",
-                _in_wide_dtype(turned.sum(dim, keep)),
+                _integers_as_int64(turned.sum(dim, keep)),
                 array.transpose(2, 0, 1).sum(dim, keepdims=keep),
             )
             lab.expect(
                 f"with gaps {name}",
-                _in_wide_dtype(gapped.sum(dim, keep)),
-                to_wide_array(gapped).sum(dim, keepdims=keep),
+                _integers_as_int64(gapped.sum(dim, keep)),
+                to_widest_numpy_array(gapped).sum(dim, keepdims=keep),
             )
             if lab.dtype.is_floating_point or lab.dtype.is_complex:
                 lab.expect(
@@ -59,11 +63,13 @@ def sums_by_dimension(lab: Lab) -> None:
                 )
     with lab.parity("No page names the arguments axis and keepdims"):
         lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))  # type: ignore[call-overload]
-    lab.expect("expanded", _in_wide_dtype(base[:1].expand(7, 4, 5).sum(0)), 7 * array[0])
+    lab.expect("expanded", _integers_as_int64(base[:1].expand(7, 4, 5).sum(0)), 7 * array[0])
     out = torch.empty(4, 5, dtype=base.sum(0).dtype, device=lab.device)
     lab.holds("sum returns out", torch.sum(base, 0, out=out) is out)
-    lab.expect("out", _in_wide_dtype(out), array.sum(0))
-    lab.same("of nothing", [_in_wide_dtype(x) for x in (base[:0].sum(), base[:0].sum(0), base[:0].sum(1))])
+    lab.expect("out", _integers_as_int64(out), array.sum(0))
+    lab.same(
+        "of nothing", [_integers_as_int64(x) for x in (base[:0].sum(), base[:0].sum(0), base[:0].sum(1))]
+    )
     with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
         lab.same("of a number", base[0, 0, 0].sum(0))
     with lab.parity("No page says that a dimension that does not exist is an error"):
@@ -130,7 +136,7 @@ def integer_sums_are_wide(lab: Lab) -> None:
     lab.raises("std", lambda: ones.std(), match="(?i)float")
 
 
-def _expect_or_float16_overflow(lab: Lab, name: str, value: torch.Tensor, expected: float) -> None:
+def _expect_value_or_float16_overflow(lab: Lab, name: str, value: torch.Tensor, expected: float) -> None:
     """Expect the value, within two roundings. In float16, also accept infinity."""
     if lab.dtype == torch.float16 and bool(value.isinf()):
         value = torch.full_like(value, expected)
@@ -151,7 +157,7 @@ def sums_of_many(lab: Lab) -> None:
     """
     ones = torch.ones(70000, dtype=lab.dtype, device=lab.device)
     # An intermediate sum in float16 may overflow. PyTorch's note "Numerical accuracy" allows it.
-    _expect_or_float16_overflow(lab, "mean of ones", ones.mean(), 1.0)
+    _expect_value_or_float16_overflow(lab, "mean of ones", ones.mean(), 1.0)
     lab.expect("sum of ones as float32", ones.sum(dtype=torch.float32), 70000.0)
     lab.expect("sum of rows", ones.view(70, 1000).sum(1), [1000.0] * 70, roundings=4.0)
     lab.expect("sum of columns", ones.view(1000, 70)[:256].sum(0), [256.0] * 70)
@@ -164,7 +170,7 @@ def sums_of_many(lab: Lab) -> None:
     lab.expect("norm", torch.linalg.vector_norm(square), 100.0, roundings=2.0)
     if lab.dtype == torch.float16:
         large = torch.full((64,), 60000.0, dtype=lab.dtype, device=lab.device)
-        _expect_or_float16_overflow(lab, "mean of large halves", large.mean(), 60000.0)
+        _expect_value_or_float16_overflow(lab, "mean of large halves", large.mean(), 60000.0)
     corner = torch.ones(33, 65, dtype=lab.dtype, device=lab.device)
     for dims in (0, 1, (0, 1)):
         lab.expect(f"odd sizes {dims}", corner.sum(dims), numpy.ones((33, 65)).sum(dims), roundings=4.0)
@@ -183,7 +189,7 @@ def sums_of_many(lab: Lab) -> None:
 def products_and_scans(lab: Lab) -> None:
     """``prod``, ``cumsum``, ``cumprod``, ``diff`` and ``trapezoid`` agree with NumPy in every dimension."""
     base = lab.integers(3, 4, 2, low=-2, high=3)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     functions: dict[str, tuple[Callable[..., Any], Callable[..., Array]]] = {
         "prod": (torch.prod, numpy.prod),
         "cumsum": (torch.cumsum, numpy.cumsum),
@@ -193,16 +199,16 @@ def products_and_scans(lab: Lab) -> None:
     }
     for name, (function, reference) in functions.items():
         for dim in (0, 1, -1):
-            lab.expect(f"{name} of {dim}", _in_wide_dtype(function(base, dim)), reference(array, dim))
+            lab.expect(f"{name} of {dim}", _integers_as_int64(function(base, dim)), reference(array, dim))
             lab.expect(
                 f"{name} of {dim} permuted",
-                _in_wide_dtype(function(base.permute(1, 2, 0), dim)),
+                _integers_as_int64(function(base.permute(1, 2, 0), dim)),
                 reference(array.transpose(1, 2, 0), dim),
             )
-    lab.expect("prod of all", _in_wide_dtype(base[:1].prod()), array[:1].prod())
-    lab.expect("prod kept", _in_wide_dtype(base.prod(1, keepdim=True)), array.prod(1, keepdims=True))
+    lab.expect("prod of all", _integers_as_int64(base[:1].prod()), array[:1].prod())
+    lab.expect("prod kept", _integers_as_int64(base.prod(1, keepdim=True)), array.prod(1, keepdims=True))
     nothing = (base[:0].prod(), base[:0].prod(0), base[:0].cumsum(0), base[:, :0].cumprod(1))
-    lab.same("of nothing", [_in_wide_dtype(x) for x in nothing])
+    lab.same("of nothing", [_integers_as_int64(x) for x in nothing])
     with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
         lab.same("of a number", base[0, 0, 0].cumsum(0))
     copy = base.clone()
@@ -288,7 +294,7 @@ def truth_of_many(lab: Lab) -> None:
     """
     base = lab.integers(4, 5, 3, low=0, high=2)
     base[1], base[2] = 1, 0
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in _DIMS:
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"
@@ -312,7 +318,9 @@ def truth_of_many(lab: Lab) -> None:
     kind = torch.uint8 if lab.dtype == torch.uint8 else torch.bool
     lab.expect("dtypes", {x.dtype for x in (base.all(), base.all(0), base.any(), base.any(1))}, {kind})
     lab.expect(
-        "permuted", base.permute(2, 0, 1).all(1), to_wide_array(base).transpose(2, 0, 1).astype(bool).all(1)
+        "permuted",
+        base.permute(2, 0, 1).all(1),
+        to_widest_numpy_array(base).transpose(2, 0, 1).astype(bool).all(1),
     )
     lab.expect("with gaps", base[::2, ::2].any(0), array[::2, ::2].astype(bool).any(0))
     lab.expect(
@@ -365,7 +373,7 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
     The imaginary part may differ by multiples of 2π.
     """
     base = lab.floats(4, 5)
-    expected = numpy.exp(to_wide_array(base)).cumsum(1)
+    expected = numpy.exp(to_widest_numpy_array(base)).cumsum(1)
     lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), expected, roundings=64.0)
     lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), expected[:, -1], roundings=64.0)
     lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), expected.T, roundings=64.0)
@@ -383,7 +391,7 @@ def logarithms_of_sums(lab: Lab) -> None:
     returns -inf for an empty dimension.
     """
     base = lab.integers(3, 4, 2)
-    array = to_wide_array(base).astype(float)
+    array = to_widest_numpy_array(base).astype(float)
     basis = (
         contextlib.nullcontext()
         if lab.dtype.is_floating_point

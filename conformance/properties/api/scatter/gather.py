@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import Array, tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import Array, tensor_from_array, to_widest_numpy_array
 
 _SHAPE = (4, 5, 3)
 
@@ -26,7 +26,7 @@ def _random_index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tens
     shape[dim] = count
     if not unique:
         return lab.integers(*shape, low=0, high=_SHAPE[dim], dtype=torch.int64)
-    order = to_wide_array(lab.permutation(_SHAPE[dim]))[:count]
+    order = to_widest_numpy_array(lab.permutation(_SHAPE[dim]))[:count]
     view = [1, 1, 1]
     view[dim] = count
     shift = numpy.arange(math.prod(shape)).reshape(shape).sum(dim, keepdims=True)
@@ -54,10 +54,10 @@ def gathering(lab: Lab) -> None:
     must not be larger than the input in the other dimensions.
     """
     base = lab.integers(*_SHAPE, low=0, high=9)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, 2, -1):
         index = _random_index(lab, dim % 3, 2, unique=False)
-        expected = numpy.take_along_axis(array, to_wide_array(index), dim)
+        expected = numpy.take_along_axis(array, to_widest_numpy_array(index), dim)
         lab.expect(f"dimension {dim}", base.gather(dim, index), expected)
         lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), expected)
         part = index[:2, :2, :2]
@@ -65,7 +65,7 @@ def gathering(lab: Lab) -> None:
         lab.expect(
             f"gather with a smaller index, dimension {dim}",
             base.gather(dim, part),
-            numpy.take_along_axis(trimmed, to_wide_array(part), dim),
+            numpy.take_along_axis(trimmed, to_widest_numpy_array(part), dim),
         )
         turned = base.permute(2, 1, 0).contiguous().permute(2, 1, 0)
         lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), expected)
@@ -79,12 +79,14 @@ def gathering(lab: Lab) -> None:
     wide = lab.integers(6, 70, low=0, high=9)
     columns = lab.integers(40, low=0, high=70, dtype=torch.int64)
     lab.expect(
-        "many columns", wide.gather(1, columns.expand(6, 40)), to_wide_array(wide)[:, to_wide_array(columns)]
+        "many columns",
+        wide.gather(1, columns.expand(6, 40)),
+        to_widest_numpy_array(wide)[:, to_widest_numpy_array(columns)],
     )
     lab.expect(
         "at an offset",
         wide[:, 1:].gather(1, columns[:5].clamp(max=68).expand(6, 5)),
-        to_wide_array(wide)[:, 1:][:, to_wide_array(columns[:5]).clip(max=68)],
+        to_widest_numpy_array(wide)[:, 1:][:, to_widest_numpy_array(columns[:5]).clip(max=68)],
     )
     lab.same("nothing", base.gather(0, lab.put([], dtype=torch.int64).view(0, 5, 3)))
     with lab.parity("No page says that a dimension may be named for a tensor without dimensions"):
@@ -92,7 +94,7 @@ def gathering(lab: Lab) -> None:
     index = _random_index(lab, 0, 2, unique=False)
     out = torch.empty(0, dtype=lab.dtype, device=lab.device)
     lab.holds("gather returns out", torch.gather(base, 0, index, out=out) is out)
-    lab.expect("out", out, numpy.take_along_axis(array, to_wide_array(index), 0))
+    lab.expect("out", out, numpy.take_along_axis(array, to_widest_numpy_array(index), 0))
     lab.raises("an index of floats", lambda: base.gather(0, index.double()), match="(?i)int")
     lab.raises("an index of fewer dimensions", lambda: base.gather(0, index[0]), match="(?i)dimension")
     lab.raises("an index that is too large", lambda: base[:, :3].gather(0, index), match="(?i)size")
@@ -106,12 +108,12 @@ def scattering(lab: Lab) -> None:
     place. Other elements do not change. The source may be larger than the index.
     """
     base = lab.integers(*_SHAPE, low=0, high=9)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, 2, -1):
         index = _random_index(lab, dim % 3, 2, unique=True)
         source = lab.integers(5, 6, 4, low=0, high=9)
         expected = _scatter_reference(
-            array, dim, to_wide_array(index), to_wide_array(source), lambda old, new: new
+            array, dim, to_widest_numpy_array(index), to_widest_numpy_array(source), lambda old, new: new
         )
         lab.expect(f"scatter of a source, dimension {dim}", base.scatter(dim, index, source), expected)
         copy = base.clone()
@@ -120,7 +122,7 @@ def scattering(lab: Lab) -> None:
         turned = base.permute(1, 2, 0).contiguous().permute(2, 0, 1)
         lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), expected)
         numbers = _scatter_reference(
-            array, dim, to_wide_array(index), numpy.ones(index.shape), lambda old, new: new
+            array, dim, to_widest_numpy_array(index), numpy.ones(index.shape), lambda old, new: new
         )
         lab.expect(f"scatter of a number, dimension {dim}", base.scatter(dim, index, 1), numbers)
     lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
@@ -157,12 +159,16 @@ def adding_by_scatter(lab: Lab) -> None:
     ``scatter`` with ``reduce="multiply"`` multiplies them. With an expanded index, ``scatter_add`` adds rows.
     """
     base = lab.integers(*_SHAPE, low=0, high=3)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, -1):
         index = _random_index(lab, dim % 3, 2, unique=False)
         source = lab.integers(*_SHAPE, low=0, high=3)
         expected = _scatter_reference(
-            array, dim, to_wide_array(index), to_wide_array(source), lambda old, new: old + new
+            array,
+            dim,
+            to_widest_numpy_array(index),
+            to_widest_numpy_array(source),
+            lambda old, new: old + new,
         )
         lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), expected)
         lab.expect(
@@ -175,7 +181,7 @@ def adding_by_scatter(lab: Lab) -> None:
         )
     index = _random_index(lab, 1, 2, unique=True)
     expected = _scatter_reference(
-        array, 1, to_wide_array(index), to_wide_array(source), lambda old, new: old * new
+        array, 1, to_widest_numpy_array(index), to_widest_numpy_array(source), lambda old, new: old * new
     )
     if not lab.dtype.is_complex:
         lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), expected)
@@ -183,13 +189,19 @@ def adding_by_scatter(lab: Lab) -> None:
             "by a number",
             base.scatter(1, index, 2, reduce="multiply"),
             _scatter_reference(
-                array, 1, to_wide_array(index), to_wide_array(source), lambda old, new: 2 * old
+                array,
+                1,
+                to_widest_numpy_array(index),
+                to_widest_numpy_array(source),
+                lambda old, new: 2 * old,
             ),
         )
     lab.expect(
         "adding a number",
         base.scatter(1, index, 2, reduce="add"),
-        _scatter_reference(array, 1, to_wide_array(index), to_wide_array(source), lambda old, new: old + 2),
+        _scatter_reference(
+            array, 1, to_widest_numpy_array(index), to_widest_numpy_array(source), lambda old, new: old + 2
+        ),
     )
     zeros = torch.zeros(30, 40, dtype=lab.dtype, device=lab.device)
     nowhere = torch.zeros(30, 40, dtype=torch.int64, device=lab.device)
@@ -207,10 +219,10 @@ def adding_by_scatter(lab: Lab) -> None:
     rows = lab.integers(20, low=0, high=4, dtype=torch.int64)
     source = lab.integers(20, 5, low=0, high=3)
     expected = _scatter_reference(
-        to_wide_array(zeros[:4, :5]),
+        to_widest_numpy_array(zeros[:4, :5]),
         0,
-        to_wide_array(rows.view(20, 1).expand(20, 5)),
-        to_wide_array(source),
+        to_widest_numpy_array(rows.view(20, 1).expand(20, 5)),
+        to_widest_numpy_array(source),
         lambda old, new: old + new,
     )
     for form, index in {
@@ -251,19 +263,29 @@ def reducing_by_scatter(lab: Lab) -> None:
     Positions without source elements do not change.
     """
     base = lab.integers(*_SHAPE, low=1, high=4)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1):
         index = _random_index(lab, dim, 3, unique=False)
         source = lab.integers(*_SHAPE, low=1, high=3)
         counts = _scatter_reference(
-            numpy.zeros(_SHAPE), dim, to_wide_array(index), numpy.ones(_SHAPE), lambda old, new: old + new
+            numpy.zeros(_SHAPE),
+            dim,
+            to_widest_numpy_array(index),
+            numpy.ones(_SHAPE),
+            lambda old, new: old + new,
         )
         for name, fold in _FOLDS.items():
-            expected = _scatter_reference(array, dim, to_wide_array(index), to_wide_array(source), fold)
+            expected = _scatter_reference(
+                array, dim, to_widest_numpy_array(index), to_widest_numpy_array(source), fold
+            )
             lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), expected)
             start = {"sum": 0, "prod": 1, "amax": -99, "amin": 99}[name]
             without_self = _scatter_reference(
-                numpy.where(counts > 0, start, array), dim, to_wide_array(index), to_wide_array(source), fold
+                numpy.where(counts > 0, start, array),
+                dim,
+                to_widest_numpy_array(index),
+                to_widest_numpy_array(source),
+                fold,
             )
             lab.expect(
                 f"{name} with include_self=False, dimension {dim}",
@@ -274,8 +296,8 @@ def reducing_by_scatter(lab: Lab) -> None:
             sums = _scatter_reference(
                 array if include_self else numpy.where(counts > 0, 0, array),
                 dim,
-                to_wide_array(index),
-                to_wide_array(source),
+                to_widest_numpy_array(index),
+                to_widest_numpy_array(source),
                 _FOLDS["sum"],
             )
             divisor = numpy.maximum(counts + include_self, 1)
@@ -298,7 +320,7 @@ def reducing_by_scatter(lab: Lab) -> None:
         if name == "sum":
             continue
         expected = array.copy()
-        for position, row in zip([2, 0, 2], to_wide_array(rows), strict=True):
+        for position, row in zip([2, 0, 2], to_widest_numpy_array(rows), strict=True):
             expected[position] = numpy.vectorize(fold)(expected[position], row)
         basis = (
             contextlib.nullcontext()
@@ -415,7 +437,11 @@ def scattering_deterministically(lab: Lab) -> None:
     rows = lab.integers(10, low=0, high=3, dtype=torch.int64).view(10, 1, 1).expand(10, 4, 5)
     source = lab.integers(10, 4, 5)
     expected = _scatter_reference(
-        to_wide_array(base), 0, to_wide_array(rows), to_wide_array(source), _FOLDS["sum"]
+        to_widest_numpy_array(base),
+        0,
+        to_widest_numpy_array(rows),
+        to_widest_numpy_array(source),
+        _FOLDS["sum"],
     )
     fractions = lab.floats(4000)
     places = lab.integers(4000, low=0, high=3, dtype=torch.int64)
@@ -430,17 +456,17 @@ def scattering_deterministically(lab: Lab) -> None:
             lab.expect(
                 f"one dimension {attempt}",
                 base[0, 0].scatter_add(0, lab.put([1, 1, 0]), lab.put([1.0, 2, 3])),
-                to_wide_array(base[0, 0]) + numpy.array([3, 3, 0, 0, 0]),
+                to_widest_numpy_array(base[0, 0]) + numpy.array([3, 3, 0, 0, 0]),
             )
             unique = lab.put([[2, 0, 1, 2, 0]])
             lab.expect(
                 f"scatter {attempt}",
                 base[:, 0].scatter(0, unique, source[:1, 0]),
                 _scatter_reference(
-                    to_wide_array(base[:, 0]),
+                    to_widest_numpy_array(base[:, 0]),
                     0,
-                    to_wide_array(unique),
-                    to_wide_array(source[:1, 0]),
+                    to_widest_numpy_array(unique),
+                    to_widest_numpy_array(source[:1, 0]),
                     lambda old, new: new,
                 ),
             )
@@ -509,7 +535,7 @@ def reducing_segments(lab: Lab) -> None:
         lab.expect(f"gradient of {reduce}", column.grad, gradient)
     deep = lab.integers(5, 2, 3, low=0, high=5)
     result = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
-    array = to_wide_array(deep)
+    array = to_widest_numpy_array(deep)
     lab.expect(
         "three dimensions",
         result,

@@ -216,7 +216,7 @@ class _RecordingReader(io.RawIOBase):
         return self.inner.tell()
 
 
-class _Unseekable:
+class _UnseekableStream:
     """A stream that has neither ``seek`` nor ``tell``."""
 
     def __init__(self, data: bytes) -> None:
@@ -242,7 +242,7 @@ def file_like_objects(lab: Lab) -> None:
         with lab.parity("No page says that readinto is used"):
             lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved_to_buffer(base).getvalue()
-    unseekable: Any = _Unseekable(data)
+    unseekable: Any = _UnseekableStream(data)
     lab.raises("a stream that cannot seek", lambda: torch.load(unseekable), AttributeError, match="seekable")
     lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]

@@ -22,11 +22,11 @@ def save_and_load(value: Any, **options: Any) -> Any:
     return torch.load(buffer, **{"weights_only": False, **options})
 
 
-class Plain(torch.Tensor):
+class PlainSubclass(torch.Tensor):
     """A tensor subclass that does not define its own pickled state."""
 
 
-class Noted(torch.Tensor):
+class SubclassWithCustomState(torch.Tensor):
     """A subclass that defines its own pickled state."""
 
     note: Any
@@ -51,31 +51,35 @@ def saved_subclasses(lab: Lab) -> None:
     ``__getstate__`` and ``__setstate__``, they are used.
     """
     base = lab.floats(2, 3) * 1
-    plain_subclass: Any = base.clone().as_subclass(Plain)
+    plain_subclass: Any = base.clone().as_subclass(PlainSubclass)
     plain_subclass.note = "kept"
     for name, copied in (
         ("loaded", save_and_load(plain_subclass)),
         ("copied flat", copy.copy(plain_subclass)),
     ):
-        lab.holds(f"{name}: the class is preserved", type(copied) is Plain)
+        lab.holds(f"{name}: the class is preserved", type(copied) is PlainSubclass)
         lab.same(f"{name}: values", copied.as_subclass(torch.Tensor))
         if name != "copied flat":
             lab.expect(f"{name}: an attribute", copied.note, "kept")
-    noted = base.clone().as_subclass(Noted)
+    noted = base.clone().as_subclass(SubclassWithCustomState)
     noted.note = 5
     copied = save_and_load(noted)
     with lab.documented():
-        lab.expect("its own state", [type(copied) is Noted, copied.note, copied.reloaded], [True, 5, "noted"])
+        lab.expect(
+            "its own state",
+            [type(copied) is SubclassWithCustomState, copied.note, copied.reloaded],
+            [True, 5, "noted"],
+        )
     lab.same("its values", copied.as_subclass(torch.Tensor))
-    empty = save_and_load(torch.empty(0, device=lab.device).as_subclass(Plain))
-    lab.expect("of nothing", [type(empty) is Plain, list(empty.shape)], [True, [0]])
+    empty = save_and_load(torch.empty(0, device=lab.device).as_subclass(PlainSubclass))
+    lab.expect("of nothing", [type(empty) is PlainSubclass, list(empty.shape)], [True, [0]])
     with lab.documented():
         lab.raises(
             "a subclass that is not allowed, with weights_only",
             lambda: save_and_load(plain_subclass, weights_only=True),
             Exception,
         )
-    with torch.serialization.safe_globals([Plain]), lab.documented():
+    with torch.serialization.safe_globals([PlainSubclass]), lab.documented():
         lab.same(
             "then it is loaded",
             save_and_load(plain_subclass, weights_only=True).as_subclass(torch.Tensor),

@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import (
     expect_error_for_two_devices,
     tensor_from_array,
-    to_wide_array,
+    to_widest_numpy_array,
 )
 
 
@@ -28,7 +28,7 @@ def flipping(lab: Lab) -> None:
     dimension that does not exist or appears twice raises an error.
     """
     base = lab.integers(2, 3, 4, low=0, high=6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dims in ((0,), (1,), (2,), (0, 2), (-1, 1), (0, 1, 2), ()):
         result = base.flip(dims)
         lab.expect(f"flip{dims}", result, numpy.flip(array, dims))
@@ -45,7 +45,7 @@ def flipping(lab: Lab) -> None:
     )
     lab.same("flip of empty and dimensionless tensors", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
     long = lab.integers(2, 3000, low=0, high=6)
-    lab.expect("flip of long rows", long.flip(1), numpy.flip(to_wide_array(long), 1))
+    lab.expect("flip of long rows", long.flip(1), numpy.flip(to_widest_numpy_array(long), 1))
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises("flip a dimension that does not exist", lambda: base.flip(3), IndexError, match="(?i)dim")
     with lab.parity("No page says that a repeated dimension is refused"):
@@ -66,7 +66,7 @@ def turning_and_rolling(lab: Lab) -> None:
     cyclically.
     """
     base = lab.integers(3, 4, 2, low=0, high=6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for turns in (-5, -1, 0, 1, 2, 3, 4, 7):
         for dims in ((0, 1), (1, 0), (-1, 0)):
             lab.expect(
@@ -99,7 +99,7 @@ def diagonals(lab: Lab) -> None:
     for every offset, also for offsets larger than the matrix.
     """
     base = lab.integers(3, 5, low=0, high=4)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for offset in (-4, -3, -1, 0, 1, 4, 6):
         lab.expect(f"diagonal({offset})", base.diagonal(offset), numpy.diagonal(array, offset))
         lab.expect(f"diag({offset})", torch.diag(base, offset), numpy.diag(array, offset))
@@ -113,7 +113,7 @@ def diagonals(lab: Lab) -> None:
         lab.expect(
             name,
             cube.diagonal(offset, first_dim, second_dim),
-            numpy.diagonal(to_wide_array(cube), offset, first_dim, second_dim),
+            numpy.diagonal(to_widest_numpy_array(cube), offset, first_dim, second_dim),
         )
     lab.same("diag_embed", [torch.diag_embed(base, o, 0, 2) for o in (-1, 0, 2)])
     lab.same("tril of a batch", [cube.tril(1), cube.triu(-1), cube.mT.tril()])
@@ -153,7 +153,7 @@ def nonzero_elements(lab: Lab) -> None:
     """
     for shape in ((5,), (3, 4), (2, 3, 4), (2, 1, 3, 2)):
         base = lab.integers(*shape, low=0, high=2)
-        array = to_wide_array(base)
+        array = to_widest_numpy_array(base)
         expected = numpy.argwhere(array)
         lab.expect(f"of {shape}", base.nonzero(), expected)
         lab.expect(f"argwhere of {shape}", torch.argwhere(base), expected)
@@ -169,7 +169,7 @@ def nonzero_elements(lab: Lab) -> None:
         lab.expect(f"out of {shape}", out, expected)
         lab.expect(f"count of {shape}", torch.count_nonzero(base), numpy.count_nonzero(array))
     gapped = lab.integers(4, 6, low=0, high=2)[:, ::2]
-    lab.expect("with gaps", gapped.nonzero(), numpy.argwhere(to_wide_array(gapped)))
+    lab.expect("with gaps", gapped.nonzero(), numpy.argwhere(to_widest_numpy_array(gapped)))
     lab.same("all zero", torch.zeros(3, 2, dtype=lab.dtype, device=lab.device).nonzero())
     lab.same("nothing", [base[:0].nonzero(), base[:0].nonzero(as_tuple=True)])
     number = lab.put(1, dtype=lab.dtype)
@@ -178,7 +178,7 @@ def nonzero_elements(lab: Lab) -> None:
     )
     lab.same("nonzero of a dimensionless tensor with as_tuple=True", number.nonzero(as_tuple=True))
     large = lab.integers(3000, low=0, high=2)
-    lab.expect("many", large.nonzero()[:, 0], numpy.flatnonzero(to_wide_array(large)))
+    lab.expect("many", large.nonzero()[:, 0], numpy.flatnonzero(to_widest_numpy_array(large)))
     if lab.dtype.is_floating_point:
         special = lab.put([0.0, -0.0, math.nan, math.inf, -math.inf], dtype=lab.dtype)
         with lab.consistent("nonzero must agree with the device's own comparison of NaN and -0.0 with zero"):
@@ -207,7 +207,7 @@ def clamping(lab: Lab) -> None:
     bound is above the upper bound, the result is the upper bound. NaN propagates.
     """
     base = lab.integers(4, 5, low=0, high=12)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for low, high in ((2, 7), (None, 5), (6, None), (8, 3)):
         expected = array if low is None else numpy.maximum(array, low)
         expected = expected if high is None else numpy.minimum(expected, high)
@@ -246,7 +246,7 @@ def joining(lab: Lab) -> None:
     ``repeat`` agree with NumPy. ``cat`` ignores a one-dimensional tensor without elements.
     """
     upper, lower = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
-    first, second = to_wide_array(upper), to_wide_array(lower)
+    first, second = to_widest_numpy_array(upper), to_widest_numpy_array(lower)
     lab.expect("cat", torch.cat([upper, lower]), numpy.concatenate([first, second]))
     lab.expect(
         "cat of transposes", torch.cat([upper.t(), lower.t()], -1), numpy.concatenate([first.T, second.T], -1)
@@ -259,12 +259,14 @@ def joining(lab: Lab) -> None:
     lab.expect("stack last", torch.stack([upper, lower[2:]], -1), numpy.stack([first, second[2:]], -1))
     for name in ("hstack", "vstack", "dstack", "column_stack"):
         pair = [upper, lower[:2]]
-        lab.expect(name, getattr(torch, name)(pair), getattr(numpy, name)([to_wide_array(x) for x in pair]))
+        lab.expect(
+            name, getattr(torch, name)(pair), getattr(numpy, name)([to_widest_numpy_array(x) for x in pair])
+        )
         vectors = [upper[0], lower[1]]
         lab.expect(
             f"{name} of vectors",
             getattr(torch, name)(vectors),
-            getattr(numpy, name)([to_wide_array(x) for x in vectors]),
+            getattr(numpy, name)([to_widest_numpy_array(x) for x in vectors]),
         )
     lab.same("block_diag", torch.block_diag(upper, lower[0], lab.integers(1, low=0)[0]))
     lab.expect("tile", upper.tile(2, 1, 2), numpy.tile(first, (2, 1, 2)))
@@ -301,14 +303,14 @@ def as_python_numbers(lab: Lab) -> None:
     ``tolist`` returns one level of lists per dimension.
     """
     base = lab.integers(2, 3)
-    lab.expect("tolist", base.tolist(), to_wide_array(base).tolist())
-    lab.expect("of a transpose", base.t().tolist(), to_wide_array(base).T.tolist())
-    lab.expect("with gaps", base[:, ::2].tolist(), to_wide_array(base)[:, ::2].tolist())
+    lab.expect("tolist", base.tolist(), to_widest_numpy_array(base).tolist())
+    lab.expect("of a transpose", base.t().tolist(), to_widest_numpy_array(base).T.tolist())
+    lab.expect("with gaps", base[:, ::2].tolist(), to_widest_numpy_array(base)[:, ::2].tolist())
     lab.expect("of nothing", [base[:0].tolist(), base[:, :0].tolist()], [[], [[], []]])
     lab.expect(
         "of a number",
         (base + base.new_ones(()))[1, 2].tolist(),
-        (to_wide_array(base) + to_wide_array(base.new_ones(())))[1, 2].item(),
+        (to_widest_numpy_array(base) + to_widest_numpy_array(base.new_ones(())))[1, 2].item(),
     )
     lab.same("types", [type(base[0, 0].tolist()).__name__, type(base[0, 0].item()).__name__])
 
@@ -318,6 +320,8 @@ def turning_complex_planes(lab: Lab) -> None:
     """``rot90`` of a complex tensor, also of a conjugate view, moves the elements and changes none."""
     base = lab.integers(3, 3)
     for turns in range(-2, 5):
-        lab.expect(f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(to_wide_array(base), turns))
-    lab.expect("of a conjugate", torch.rot90(base.conj()), numpy.rot90(to_wide_array(base).conj()))
-    lab.same("made from NumPy", tensor_from_array(lab, to_wide_array(base)).rot90(2))
+        lab.expect(
+            f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(to_widest_numpy_array(base), turns)
+        )
+    lab.expect("of a conjugate", torch.rot90(base.conj()), numpy.rot90(to_widest_numpy_array(base).conj()))
+    lab.same("made from NumPy", tensor_from_array(lab, to_widest_numpy_array(base)).rot90(2))

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import to_wide_array
+from conformance.properties.api._numpy_values import to_widest_numpy_array
 
 
 @behaviour(
@@ -28,7 +28,7 @@ def view_keeps_elements(lab: Lab) -> None:
     """
     base = lab.integers(3, 5, low=0, high=6)
     for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
-        lab.expect(f"view{shape}", base.view(shape), to_wide_array(base).reshape(shape))
+        lab.expect(f"view{shape}", base.view(shape), to_widest_numpy_array(base).reshape(shape))
         lab.same(f"strides of view{shape}", lab.strides(base.view(*shape)))
     lab.raises("15 elements as 14", lambda: base.view(14), match="(?i)invalid")
     lab.raises("two -1", lambda: base.view(-1, -1), match="(?i)one dimension")
@@ -61,17 +61,17 @@ def reshape_and_flatten(lab: Lab) -> None:
     base = lab.integers(2, 3, 4)
     turned = base.permute(2, 0, 1)
     for shape in ((24,), (4, 6), (-1, 3), (2, 2, 6), (1, -1)):
-        lab.expect(f"reshape{shape}", torch.reshape(base, shape), to_wide_array(base).reshape(shape))
+        lab.expect(f"reshape{shape}", torch.reshape(base, shape), to_widest_numpy_array(base).reshape(shape))
         lab.expect(
             f"turned reshape{shape}",
             turned.reshape(shape),
-            to_wide_array(base).transpose(2, 0, 1).reshape(shape),
+            to_widest_numpy_array(base).transpose(2, 0, 1).reshape(shape),
         )
     for bounds in ((0, -1), (0, 1), (1, 2), (-2, -1), (1, 1)):
         lab.same(f"flatten{bounds}", [x.flatten(*bounds) for x in (base, turned)])
     lab.same("flatten of no dimensions", lab.integers(1)[0].flatten())
     lab.same("unflatten", [base.unflatten(2, (2, -1)), base.unflatten(-2, (3, 1))])
-    lab.expect("ravel", turned.ravel(), to_wide_array(base).transpose(2, 0, 1).ravel())
+    lab.expect("ravel", turned.ravel(), to_widest_numpy_array(base).transpose(2, 0, 1).ravel())
     lab.same("ravel of no dimensions", torch.ravel(lab.integers(1)[0]))
     lab.same("reshape_as", base.reshape_as(lab.integers(6, 4)))
     lab.same("nothing", [base[:0].reshape(shape) for shape in ((0, 7), (3, 0), (-1, 7))])
@@ -101,8 +101,8 @@ def expansion(lab: Lab) -> None:
     """
     column = lab.integers(3, 1)
     row = lab.integers(4)
-    lab.expect("column", column.expand(3, 4), numpy.broadcast_to(to_wide_array(column), (3, 4)))
-    lab.expect("row", row.expand(2, 3, 4), numpy.broadcast_to(to_wide_array(row), (2, 3, 4)))
+    lab.expect("column", column.expand(3, 4), numpy.broadcast_to(to_widest_numpy_array(column), (3, 4)))
+    lab.expect("row", row.expand(2, 3, 4), numpy.broadcast_to(to_widest_numpy_array(row), (2, 3, 4)))
     lab.same("-1", [column.expand(-1, 2), row.expand(5, -1), column.expand(2, -1, -1)], strides=True)
     lab.same("no dimensions", lab.integers(1)[0].expand(2, 2))
     lab.same("nothing", [column[:0].expand(0, 4), lab.integers(1).expand(0), column.expand(0, 3, 1)])
@@ -195,7 +195,7 @@ def transposing(lab: Lab) -> None:
     Dimensions may be negative, must exist, and may appear only once.
     """
     base = lab.integers(2, 3, 4, 2)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for first_dim in range(-4, 4):
         for second_dim in (0, -1, 2):
             lab.expect(
@@ -213,7 +213,7 @@ def transposing(lab: Lab) -> None:
     with lab.parity("No page says that a tensor without dimensions is treated as one-dimensional here"):
         lab.same("no dimensions", [lab.integers(1)[0].transpose(0, 0), lab.integers(1)[0].permute(())])
     large = lab.integers(130, 67, low=1)
-    lab.expect("a large matrix", large.t().contiguous(), to_wide_array(large).T)
+    lab.expect("a large matrix", large.t().contiguous(), to_widest_numpy_array(large).T)
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises(
             "transpose a dimension that does not exist",
@@ -252,7 +252,7 @@ def resizing_in_place(lab: Lab) -> None:
     memory. They enlarge the storage if it is too small, and never shrink it.
     """
     base = lab.integers(2, 3, low=0, high=6)
-    elements_before = to_wide_array(base).ravel()
+    elements_before = to_widest_numpy_array(base).ravel()
     result = base.resize_(3, 2)
     lab.holds("resize_ returns its input", result is base)
     lab.expect("the same number", base, elements_before.reshape(3, 2))
@@ -391,7 +391,9 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
                 else contextlib.nullcontext()
             ):
                 lab.expect(
-                    f"{name} of {tensor.dim()} dimensions", function(tensor), reference(to_wide_array(tensor))
+                    f"{name} of {tensor.dim()} dimensions",
+                    function(tensor),
+                    reference(to_widest_numpy_array(tensor)),
                 )
         several = [tensor for tensor in tensors if tensor.dim() != 1]
         lab.same(f"{name} of several", list(function(*several)))

@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import tensor_from_array, to_wide_array
+from conformance.properties.api._numpy_values import tensor_from_array, to_widest_numpy_array
 
 _ORDERED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 
@@ -19,7 +19,7 @@ def _distinct_values(lab: Lab, *shape: int) -> torch.Tensor:
     count = math.prod(shape)
     return tensor_from_array(
         lab,
-        to_wide_array(lab.permutation(count)).reshape(shape)
+        to_widest_numpy_array(lab.permutation(count)).reshape(shape)
         - (0 if lab.dtype == torch.uint8 else count // 3),
     )
 
@@ -30,7 +30,7 @@ def sorting_by_dimension(lab: Lab) -> None:
     input. This holds along any dimension and for any strides.
     """
     base = _distinct_values(lab, 4, 5, 6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, 2, -1):
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, dim)
@@ -70,7 +70,7 @@ def stable_sorting(lab: Lab) -> None:
     """
     for size in (9, 100, 3000):
         base = lab.integers(3, size, low=0, high=4)
-        array = to_wide_array(base)
+        array = to_widest_numpy_array(base)
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, 1, kind="stable")
             result = torch.sort(base, dim=1, descending=descending, stable=True)
@@ -84,13 +84,13 @@ def stable_sorting(lab: Lab) -> None:
     lab.expect(
         "transposed",
         base.sort(dim=1, stable=True).indices,
-        numpy.argsort(to_wide_array(base), 1, kind="stable"),
+        numpy.argsort(to_widest_numpy_array(base), 1, kind="stable"),
     )
     columns = lab.integers(200, 3, low=0, high=3)
     lab.expect(
         "columns",
         columns.sort(dim=0, stable=True).indices,
-        numpy.argsort(to_wide_array(columns), 0, kind="stable"),
+        numpy.argsort(to_widest_numpy_array(columns), 0, kind="stable"),
     )
 
 
@@ -103,7 +103,7 @@ def sorting_many(lab: Lab) -> None:
     """
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
         base = lab.integers(*shape, low=-30000, high=30000)
-        array = to_wide_array(base)
+        array = to_widest_numpy_array(base)
         result = base.sort(-1)
         lab.expect(f"values of {shape}", result.values, numpy.sort(array, -1))
         lab.expect(f"values at the indices, {shape}", base.gather(-1, result.indices), numpy.sort(array, -1))
@@ -171,7 +171,7 @@ def largest_and_smallest(lab: Lab) -> None:
     unless ``sorted=False``. A k above the size of the row raises an error.
     """
     base = _distinct_values(lab, 4, 5, 6)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, -1):
         size = base.shape[dim]
         for count in (0, 1, 2, size):
@@ -190,7 +190,7 @@ def largest_and_smallest(lab: Lab) -> None:
     lab.expect("permuted", turned.topk(2, 0).values, -numpy.sort(-array.transpose(2, 1, 0), 0)[:2])
     lab.expect("with gaps", base[..., ::2].topk(2).values, -numpy.sort(-array[..., ::2])[..., :2])
     long = _distinct_values(lab, 110)
-    lab.expect("of many", long.topk(20).values, -numpy.sort(-to_wide_array(long))[:20])
+    lab.expect("of many", long.topk(20).values, -numpy.sort(-to_widest_numpy_array(long))[:20])
     out = (
         torch.empty(0, dtype=lab.dtype, device=lab.device),
         torch.empty(0, dtype=torch.int64, device=lab.device),
@@ -227,7 +227,7 @@ def kth_smallest(lab: Lab) -> None:
     the row.
     """
     base = _distinct_values(lab, 3, 5, 4)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for dim in (0, 1, -1):
         for k in (1, 2, base.shape[dim]):
             order = numpy.argsort(array, dim).take(k - 1, dim)

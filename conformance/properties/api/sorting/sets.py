@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_wide_array
+from conformance.properties.api._numpy_values import expect_error_for_two_devices, to_widest_numpy_array
 
 _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 
@@ -28,7 +28,9 @@ def unique_elements(lab: Lab) -> None:
     """
     for shape in ((12,), (4, 5), (1,), (0,)):
         base = lab.integers(*shape, low=0, high=5)
-        expected, inverse, counts = numpy.unique(to_wide_array(base), return_inverse=True, return_counts=True)
+        expected, inverse, counts = numpy.unique(
+            to_widest_numpy_array(base), return_inverse=True, return_counts=True
+        )
         lab.expect(f"of {shape}", torch.unique(base), expected)
         result = torch.unique(base, return_inverse=True, return_counts=True)
         lab.expect(f"values of {shape}", result[0], expected)
@@ -37,12 +39,12 @@ def unique_elements(lab: Lab) -> None:
         lab.expect(f"counts alone of {shape}", base.unique(return_counts=True)[1], counts)
         lab.expect(f"unsorted of {shape}", torch.unique(base, sorted=False).sort().values, expected)
     turned = lab.integers(5, 4, low=0, high=5).t()
-    lab.expect("transposed", turned.unique(), numpy.unique(to_wide_array(turned)))
+    lab.expect("transposed", turned.unique(), numpy.unique(to_widest_numpy_array(turned)))
     many = lab.integers(4000, low=0, high=60)
     lab.expect(
         "many",
         torch.unique(many, return_counts=True)[1],
-        numpy.unique(to_wide_array(many), return_counts=True)[1],
+        numpy.unique(to_widest_numpy_array(many), return_counts=True)[1],
     )
 
 
@@ -60,7 +62,7 @@ def unique_rows(lab: Lab) -> None:
     base = lab.integers(7, 2, 3, low=0, high=2)
     for dim in (0, 1, 2, -1):
         expected, inverse, counts = numpy.unique(
-            to_wide_array(base), axis=dim, return_inverse=True, return_counts=True
+            to_widest_numpy_array(base), axis=dim, return_inverse=True, return_counts=True
         )
         result = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
         lab.expect(f"values of dimension {dim}", result[0], expected)
@@ -70,7 +72,7 @@ def unique_rows(lab: Lab) -> None:
             lab.expect(f"inverse of dimension {dim}", result[1], inverse.ravel())
         lab.expect(f"counts of dimension {dim}", result[2], counts)
     rows = lab.integers(40, 2, low=0, high=3)
-    lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(to_wide_array(rows), axis=0))
+    lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(to_widest_numpy_array(rows), axis=0))
     lab.same("no rows", torch.unique(base[:0], dim=0))
     with lab.parity("No page says that slices without elements are refused"):
         lab.raises("rows of no elements", lambda: torch.unique(base[:, :, :0], dim=0), match="(?i)zero|0")
@@ -90,7 +92,7 @@ def unique_neighbours(lab: Lab) -> None:
     """``unique_consecutive`` removes each element, or slice, that equals its predecessor."""
     for size in (0, 1, 15, 900):
         base = lab.integers(size, low=0, high=2)
-        array = to_wide_array(base)
+        array = to_widest_numpy_array(base)
         starts = numpy.flatnonzero(numpy.concatenate([[True], array[1:] != array[:-1]])[:size])
         result = torch.unique_consecutive(base, return_inverse=True, return_counts=True)
         lab.expect(f"values of {size}", result[0], array[starts])
@@ -144,13 +146,13 @@ def membership(lab: Lab) -> None:
     returns the negation. The elements or the test elements can be one number, and their dtypes can differ.
     """
     base = lab.integers(4, 6, low=0, high=12)
-    array = to_wide_array(base)
+    array = to_widest_numpy_array(base)
     for count in (0, 1, 3, 90):
         among = lab.integers(count, low=0, high=12)
         for invert in (False, True):
             name = f"among {count}{', inverted' if invert else ''}"
             result = torch.isin(base, among, invert=invert)
-            lab.expect(name, result, numpy.isin(array, to_wide_array(among), invert=invert))
+            lab.expect(name, result, numpy.isin(array, to_widest_numpy_array(among), invert=invert))
     lab.expect(
         "each once",
         torch.isin(lab.put([1, 2, 3], dtype=lab.dtype), lab.put([3, 5], dtype=lab.dtype), assume_unique=True),
@@ -162,7 +164,9 @@ def membership(lab: Lab) -> None:
     for dtype in (torch.float64, torch.int32):
         among = lab.integers(3, low=0, high=12, dtype=dtype)
         with lab.parity("No page says that the dtypes of elements and test elements can differ"):
-            lab.expect(f"among {dtype}", torch.isin(base, among), numpy.isin(array, to_wide_array(among)))
+            lab.expect(
+                f"among {dtype}", torch.isin(base, among), numpy.isin(array, to_widest_numpy_array(among))
+            )
     with lab.parity("No page says that complex numbers are refused"):
         lab.raises(
             "complex numbers",
@@ -188,7 +192,7 @@ def places_in_order(lab: Lab) -> None:
     """
     row = lab.put([1, 3, 3, 5, 9], dtype=lab.dtype)
     queries = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
-    array, query_array = to_wide_array(row), to_wide_array(queries)
+    array, query_array = to_widest_numpy_array(row), to_widest_numpy_array(queries)
     for side in ("left", "right"):
         expected = numpy.searchsorted(array, query_array, side)
         lab.expect(f"searchsorted {side}", torch.searchsorted(row, queries, side=side), expected)

@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import sparse_with_repeats
+from conformance.properties.api.sparse.construction import uncoalesced_coo_tensor
 
 #: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
 #: calls with lists or with a size only.
@@ -35,7 +35,7 @@ def sums_of_sparse(lab: Lab) -> None:
     This holds with ``alpha``, in place and for different sparsity patterns.
     """
     for dense in ((), (2,)):
-        a, b = sparse_with_repeats(lab, *dense), sparse_with_repeats(lab, *dense).coalesce()
+        a, b = uncoalesced_coo_tensor(lab, *dense), uncoalesced_coo_tensor(lab, *dense).coalesce()
         empty = untyped_torch.sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
         full = lab.integers(*a.shape)
         results = {
@@ -58,7 +58,7 @@ def sums_of_sparse(lab: Lab) -> None:
             lab.same(f"{name} {dense}", _to_dense(result))
             lab.same(f"layout of {name} {dense}", result.layout)
     out = torch.empty(3, 4, dtype=lab.dtype, device=lab.device, layout=torch.sparse_coo)
-    first = sparse_with_repeats(lab)
+    first = uncoalesced_coo_tensor(lab)
     lab.holds("out= is returned", torch.add(first, first, out=out) is out)
     lab.same("out=", out.to_dense())
 
@@ -74,7 +74,7 @@ def refused_sparse_sums(lab: Lab) -> None:
     """Sums of sparse tensors with different sizes raise an error. Division by a sparse tensor, powers of
     sparse tensors, and ``exp``, which does not map zero to zero, raise errors too.
     """
-    a = sparse_with_repeats(lab)
+    a = uncoalesced_coo_tensor(lab)
     with lab.documented():
         lab.raises("other sizes", lambda: a + untyped_torch.sparse_coo_tensor((2, 2), device=lab.device))
         lab.raises("adding a dense tensor of another size", lambda: a + lab.integers(2, 4))
@@ -97,7 +97,7 @@ def products_of_sparse(lab: Lab) -> None:
     """Sparse tensors can be multiplied elementwise by numbers, sparse tensors and dense tensors, and divided
     by numbers. The results equal the results of dense tensors.
     """
-    a, b = sparse_with_repeats(lab), sparse_with_repeats(lab).coalesce()
+    a, b = uncoalesced_coo_tensor(lab), uncoalesced_coo_tensor(lab).coalesce()
     full = lab.integers(3, 4)
     results = {
         "number": a * 3,
@@ -110,7 +110,7 @@ def products_of_sparse(lab: Lab) -> None:
         "dense": a * full,
         "dense on the left": full * a,
         "in place": a.clone().mul_(2),
-        "hybrid": sparse_with_repeats(lab, 2) * sparse_with_repeats(lab, 2),
+        "hybrid": uncoalesced_coo_tensor(lab, 2) * uncoalesced_coo_tensor(lab, 2),
         "negative": -a,
     }
     if lab.dtype != torch.int64:
@@ -131,7 +131,7 @@ def sparse_matrix_products(lab: Lab) -> None:
     """Products of sparse matrices with dense matrices, vectors, batches and sparse matrices equal the
     products of dense tensors.
     """
-    a = sparse_with_repeats(lab)
+    a = uncoalesced_coo_tensor(lab)
     right, vector = lab.integers(4, 2), lab.integers(4)
     added = lab.integers(3, 2)
     right_sparse = lab.integers(4, 3, low=-1, high=2).to_sparse()
@@ -179,7 +179,7 @@ def sparse_reductions(lab: Lab) -> None:
     """``sum``, ``sparse.sum``, ``norm`` and ``softmax`` of sparse tensors equal their definitions over the
     stored elements.
     """
-    a = sparse_with_repeats(lab, 2)
+    a = uncoalesced_coo_tensor(lab, 2)
     flat = a.coalesce()
     with lab.parity("The page lists torch.sparse.sum for sparse tensors, but not torch.sum"):
         whole, over_first = a.sum(), torch.sum(flat, 0)
@@ -195,7 +195,7 @@ def sparse_reductions(lab: Lab) -> None:
         norms = torch.norm(a), flat.norm(2)
     lab.close("norm", norms[0], roundings=64)
     lab.close("norm of the coalesced", norms[1], roundings=64)
-    matrix = sparse_with_repeats(lab)
+    matrix = uncoalesced_coo_tensor(lab)
     for function in (torch.sparse.softmax, torch.sparse.log_softmax):
         for dim in (0, 1):
             result = function(matrix, dim).coalesce()
@@ -215,7 +215,7 @@ def functions_of_sparse(lab: Lab) -> None:
     """Functions that map zero to zero accept sparse tensors: out of place, with ``out=``, in place, and for
     integers.
     """
-    a = sparse_with_repeats(lab)
+    a = uncoalesced_coo_tensor(lab)
     names = [
         "abs",
         "neg",
@@ -272,7 +272,7 @@ def functions_of_sparse(lab: Lab) -> None:
             back = getattr(changed, f"{name}_")()
             lab.holds(f"{name}_ returns its tensor", back is changed)
             lab.close(f"{name}_", changed.to_dense(), roundings=64)
-    whole = sparse_with_repeats(lab).coalesce()
+    whole = uncoalesced_coo_tensor(lab).coalesce()
     out = torch.zeros_like(whole)
     lab.same("out=", torch.abs(whole, out=out).to_dense())
     empty = untyped_torch.sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
@@ -289,15 +289,15 @@ def functions_of_sparse(lab: Lab) -> None:
 def masks_of_dense(lab: Lab) -> None:
     """``sparse_mask`` returns the elements of a dense or sparse tensor at the positions of the mask."""
     dense = lab.integers(3, 4)
-    mask = sparse_with_repeats(lab).coalesce()
+    mask = uncoalesced_coo_tensor(lab).coalesce()
     result = dense.sparse_mask(mask)
     lab.same("positions", result.coalesce().indices())
     lab.same("values", result.coalesce().values())
     lab.same("dense", result.to_dense())
-    hybrid = lab.integers(3, 4, 2).sparse_mask(sparse_with_repeats(lab, 2).coalesce())
+    hybrid = lab.integers(3, 4, 2).sparse_mask(uncoalesced_coo_tensor(lab, 2).coalesce())
     lab.same("hybrid", hybrid.to_dense())
     with lab.parity("The page masks strided tensors only"):
-        lab.same("of a sparse tensor", sparse_with_repeats(lab).coalesce().sparse_mask(mask).to_dense())
+        lab.same("of a sparse tensor", uncoalesced_coo_tensor(lab).coalesce().sparse_mask(mask).to_dense())
     none = dense.sparse_mask(untyped_torch.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
     lab.same("by none", [none._nnz(), none.to_dense()])
     lab.raises("sizes that differ", lambda: lab.integers(2, 4).sparse_mask(mask))

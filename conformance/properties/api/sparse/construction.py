@@ -21,7 +21,7 @@ untyped_torch: Any = torch
 POSITIONS = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
-def sparse_with_repeats(lab: Lab, *dense_sizes: int) -> Any:
+def uncoalesced_coo_tensor(lab: Lab, *dense_sizes: int) -> Any:
     """Return an uncoalesced COO tensor of shape ``(3, 4, *dense_sizes)`` with five stored elements. Two of
     the elements have the same position.
     """
@@ -36,7 +36,7 @@ def sparse_to_dense(lab: Lab) -> None:
     with dense dimensions.
     """
     for dense in ((), (2,), (2, 0), (1, 2)):
-        sparse = sparse_with_repeats(lab, *dense)
+        sparse = uncoalesced_coo_tensor(lab, *dense)
         lab.same(f"dense of {dense}", sparse.to_dense())
         lab.same(
             f"shape, counts and coalesced state with dense sizes {dense}",
@@ -53,7 +53,8 @@ def sparse_to_dense(lab: Lab) -> None:
     none = untyped_torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", none.to_dense())
     lab.same(
-        "masked", sparse_with_repeats(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0
+        "masked",
+        uncoalesced_coo_tensor(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0,
     )
 
 
@@ -65,7 +66,7 @@ def coalescing(lab: Lab) -> None:
     tensor returns the same tensor.
     """
     for dense in ((), (2,)):
-        sparse = sparse_with_repeats(lab, *dense)
+        sparse = uncoalesced_coo_tensor(lab, *dense)
         result = sparse.coalesce()
         lab.same(f"positions of {dense}", result.indices())
         lab.same(f"values of {dense}", result.values())
@@ -230,7 +231,7 @@ def parts_of_sparse(lab: Lab) -> None:
     uncoalesced tensor, the two methods raise an error. ``is_coalesced`` reports whether the tensor is
     coalesced.
     """
-    sparse = sparse_with_repeats(lab)
+    sparse = uncoalesced_coo_tensor(lab)
     lab.raises(
         "indices() of an uncoalesced tensor",
         lambda: sparse.indices(),
@@ -274,9 +275,9 @@ def sparse_copies(lab: Lab) -> None:
     coalesced state.
     """
     for name, sparse in {
-        "repeated": sparse_with_repeats(lab),
-        "coalesced": sparse_with_repeats(lab).coalesce(),
-        "hybrid": sparse_with_repeats(lab, 2),
+        "repeated": uncoalesced_coo_tensor(lab),
+        "coalesced": uncoalesced_coo_tensor(lab).coalesce(),
+        "hybrid": uncoalesced_coo_tensor(lab, 2),
     }.items():
         buffer = io.BytesIO()
         torch.save(sparse, buffer)
@@ -303,7 +304,7 @@ def sparse_copies(lab: Lab) -> None:
         wider = single.to(torch.complex128)
         with lab.documented():
             lab.same(f"another dtype of {name}", wider.to_dense())
-    apart = sparse_with_repeats(lab)
+    apart = uncoalesced_coo_tensor(lab)
     copied = apart.clone()
     copied._values().zero_()
     with lab.documented():
@@ -312,9 +313,9 @@ def sparse_copies(lab: Lab) -> None:
         lab.same(
             "long and bool",
             [
-                sparse_with_repeats(lab).real.long().to_dense()
+                uncoalesced_coo_tensor(lab).real.long().to_dense()
                 if lab.dtype.is_complex
-                else sparse_with_repeats(lab).long().to_dense()
+                else uncoalesced_coo_tensor(lab).long().to_dense()
             ],
         )
 
@@ -331,7 +332,7 @@ def sparse_like_and_new(lab: Lab) -> None:
     tensors without stored elements, in the size of the template or the requested size. ``sparse_resize_``
     changes the size, and ``zero_`` removes the elements.
     """
-    hybrid = sparse_with_repeats(lab, 2)
+    hybrid = uncoalesced_coo_tensor(lab, 2)
     for name, similar in {
         "zeros_like": torch.zeros_like(hybrid),
         "zeros": torch.zeros(3, 4, layout=torch.sparse_coo, device=lab.device),
@@ -385,15 +386,15 @@ def printing_of_coo(lab: Lab) -> None:
     elements.
     """
     for name, sparse in {
-        "repeated": sparse_with_repeats(lab),
-        "coalesced": sparse_with_repeats(lab).coalesce(),
-        "hybrid": sparse_with_repeats(lab, 2),
+        "repeated": uncoalesced_coo_tensor(lab),
+        "coalesced": uncoalesced_coo_tensor(lab).coalesce(),
+        "hybrid": uncoalesced_coo_tensor(lab, 2),
         "none": untyped_torch.sparse_coo_tensor((2, 0), device=lab.device),
-        "whole": sparse_with_repeats(lab).to(torch.int64),
-        "with gradient": sparse_with_repeats(lab).requires_grad_(),
+        "whole": uncoalesced_coo_tensor(lab).to(torch.int64),
+        "with gradient": uncoalesced_coo_tensor(lab).requires_grad_(),
     }.items():
         text = repr(sparse)
         for fragment in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
             lab.holds(f"{name} prints {fragment}", fragment in text)
         lab.same(f"{name}: gradient and dtype", ["requires_grad" in text, "int64" in text])
-    lab.same("dense", sparse_with_repeats(lab).to_dense())
+    lab.same("dense", uncoalesced_coo_tensor(lab).to_dense())

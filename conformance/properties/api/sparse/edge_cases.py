@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import sparse_with_repeats
+from conformance.properties.api.sparse.construction import uncoalesced_coo_tensor
 
 #: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
 #: calls with lists or with a size only.
@@ -132,7 +132,7 @@ def sums_do_not_grow(lab: Lab) -> None:
     """However often a sparse tensor is added to or subtracted from itself, the result stores at most twice
     its elements. ``coalesce`` merges repeated positions.
     """
-    x = sparse_with_repeats(lab)
+    x = uncoalesced_coo_tensor(lab)
     count = x._nnz()
     x.add_(x)
     x.add_(x)
@@ -158,7 +158,7 @@ def sums_do_not_grow(lab: Lab) -> None:
 def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
     """A sum of sparse tensors into a bfloat16 ``out=`` equals the sum rounded to bfloat16."""
     for dense in ((), (3,)):
-        x, y = (sparse_with_repeats(lab, *dense).coalesce() for _ in range(2))
+        x, y = (uncoalesced_coo_tensor(lab, *dense).coalesce() for _ in range(2))
         out = torch.zeros_like(x)
         lab.holds(f"add returns its out=, dense sizes {dense}", torch.add(x, y, out=out) is out)
         lab.same(f"out= of {dense}", [out.to_dense(), out.dtype])
@@ -237,7 +237,7 @@ def new_from_a_sparse_tensor(lab: Lab) -> None:
     """``new`` of a sparse tensor returns a sparse tensor with the given indices and values. Its size is the
     size argument or, without this argument, the smallest size that contains all indices.
     """
-    sparse = sparse_with_repeats(lab, 2)
+    sparse = uncoalesced_coo_tensor(lab, 2)
     indices, values = sparse._indices(), sparse._values()
     for name, created in {
         "without a size": sparse.new(indices, values),
@@ -259,14 +259,14 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
     its attributes are freed when the last reference is deleted.
     """
 
-    class Tracker:
+    class WeakReferenceableObject:
         pass
 
-    sparse = sparse_with_repeats(lab).coalesce()
+    sparse = uncoalesced_coo_tensor(lab).coalesce()
     second_name = sparse.coalesce()
     with lab.documented():
         lab.holds("coalesce of a coalesced tensor returns it", second_name is sparse)
-    sparse.tracker = Tracker()
+    sparse.tracker = WeakReferenceableObject()
     watched, tracked = weakref.ref(sparse), weakref.ref(sparse.tracker)
     lab.holds("the tensor is alive", watched() is not None)
     del sparse

@@ -83,7 +83,7 @@ def _agree_up_to_rounding(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return torch.allclose(actual.to(wide), expected.to(wide), rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
-def _has_valid_parts(value: Any) -> bool:
+def _has_consistent_indices_and_values(value: Any) -> bool:
     """Return True if the indices and values of a sparse tensor are consistent. If they are not, torch raises
     an error.
 
@@ -265,7 +265,9 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
                             f"{name} has the block size of its argument",
                             result.values().shape[block_dims] == tensor.values().shape[block_dims],
                         )
-                lab.holds(f"indices and values of {name} are consistent", _has_valid_parts(result))
+                lab.holds(
+                    f"indices and values of {name} are consistent", _has_consistent_indices_and_values(result)
+                )
                 if op.name == "zeros_like":
                     lab.same(
                         f"{name}: dense", result.to_dense() if result.layout is not torch.strided else result

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import sparse_with_repeats
+from conformance.properties.api.sparse.construction import uncoalesced_coo_tensor
 
 #: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
 #: calls with lists or with a size only.
@@ -33,7 +33,7 @@ def _unary_operators() -> list[Any]:
     ]
 
 
-def _sparse_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
+def _sparse_tensor_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
     """Return a coalesced COO tensor whose elements are between 0.1 and 0.9, and so in the domain of all unary
     functions.
     """
@@ -54,7 +54,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
     values of the dense result. It also works in place.
     """
     for op in _unary_operators():
-        sparse = _sparse_in_domain(lab)
+        sparse = _sparse_tensor_in_domain(lab)
         with (
             lab.parity("The page of sparse tensors does not list this function")
             if op.name in UNLISTED
@@ -95,7 +95,7 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
     for op in _unary_operators():
         if op.name not in DERIVED:
             continue
-        leaf: Any = _sparse_in_domain(lab, requires_grad=True)
+        leaf: Any = _sparse_tensor_in_domain(lab, requires_grad=True)
         dense: Any = leaf.detach().to_dense().requires_grad_()
         op.op(leaf).to_dense().sum().backward()
         op.op(dense).sum().backward()
@@ -118,7 +118,7 @@ def sparse_on_meta(lab: Lab) -> None:
     """COO tensors can be moved to the meta device and created on it. On meta, they can be added, summed and
     printed. COO tensors can be converted to fake tensors.
     """
-    sparse = sparse_with_repeats(lab)
+    sparse = uncoalesced_coo_tensor(lab)
     moved = sparse.to("meta")
     metadata = [
         moved.shape,

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import sparse_with_repeats
+from conformance.properties.api.sparse.construction import uncoalesced_coo_tensor
 
 #: ``torch`` as an untyped object: its type stubs do not allow some calls of ``sparse_coo_tensor``, such as
 #: calls with lists or with a size only.
@@ -34,8 +34,8 @@ def transposed_sparse(lab: Lab) -> None:
     """
     for dense in ((), (2,)):
         for kind, sparse in {
-            "repeated": sparse_with_repeats(lab, *dense),
-            "coalesced": sparse_with_repeats(lab, *dense).coalesce(),
+            "repeated": uncoalesced_coo_tensor(lab, *dense),
+            "coalesced": uncoalesced_coo_tensor(lab, *dense).coalesce(),
         }.items():
             results = {
                 "transpose": sparse.transpose(0, 1),
@@ -48,20 +48,23 @@ def transposed_sparse(lab: Lab) -> None:
             for name, result in results.items():
                 lab.same(f"{name} of {kind} {dense}", result.to_dense())
                 lab.same(f"shape and layout of {name} of {kind} {dense}", _shape_and_layout(result))
-    lab.same("t", sparse_with_repeats(lab).t().to_dense())
-    lab.same("t in place", sparse_with_repeats(lab).t_().to_dense())
+    lab.same("t", uncoalesced_coo_tensor(lab).t().to_dense())
+    lab.same("t in place", uncoalesced_coo_tensor(lab).t_().to_dense())
     lab.same(
         "t of none", untyped_torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape
     )
-    lab.raises("t of three dimensions", lambda: sparse_with_repeats(lab, 2).t())
+    lab.raises("t of three dimensions", lambda: uncoalesced_coo_tensor(lab, 2).t())
     with lab.parity("No page says that a dimension out of range is refused"):
         lab.raises(
-            "a dimension outside", lambda: sparse_with_repeats(lab).transpose(0, 3), IndexError, RuntimeError
+            "a dimension outside",
+            lambda: uncoalesced_coo_tensor(lab).transpose(0, 3),
+            IndexError,
+            RuntimeError,
         )
     with lab.parity("No page says that a repeated dimension is refused"):
-        lab.raises("permute with a repeated dimension", lambda: sparse_with_repeats(lab).permute(0, 0))
+        lab.raises("permute with a repeated dimension", lambda: uncoalesced_coo_tensor(lab).permute(0, 0))
     with lab.parity("The page demands two sparse dimensions only for compressed layouts"):
-        lab.raises("sparse with dense dimension", lambda: sparse_with_repeats(lab, 2).transpose(0, 2))
+        lab.raises("sparse with dense dimension", lambda: uncoalesced_coo_tensor(lab, 2).transpose(0, 2))
 
 
 @behaviour(
@@ -76,7 +79,7 @@ def joined_sparse(lab: Lab) -> None:
     """``cat``, ``stack`` and ``unsqueeze`` of sparse tensors equal the results of dense tensors, along sparse
     and dense dimensions.
     """
-    a, b = sparse_with_repeats(lab, 2), sparse_with_repeats(lab, 2).coalesce()
+    a, b = uncoalesced_coo_tensor(lab, 2), uncoalesced_coo_tensor(lab, 2).coalesce()
     for dim in (0, 1, 2, -1):
         result = torch.cat((a, b, a), dim)
         lab.same(f"cat over {dim}", result.to_dense())
@@ -91,7 +94,8 @@ def joined_sparse(lab: Lab) -> None:
             lab.same(f"flags of unsqueeze {dim}", _shape_and_layout(result))
     lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
     lab.raises(
-        "cat of other sizes", lambda: torch.cat((sparse_with_repeats(lab), sparse_with_repeats(lab).t()))
+        "cat of other sizes",
+        lambda: torch.cat((uncoalesced_coo_tensor(lab), uncoalesced_coo_tensor(lab).t())),
     )
     with lab.parity("No page says that cat refuses different layouts"):
         lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
@@ -110,7 +114,7 @@ def selected_from_sparse(lab: Lab) -> None:
     tensors, also with repeated indices.
     """
     for dense in ((), (2,)):
-        sparse = sparse_with_repeats(lab, *dense)
+        sparse = uncoalesced_coo_tensor(lab, *dense)
         full = sparse.to_dense()
         for dim in range(sparse.dim()):
             for index in (0, -1, 1):
@@ -128,20 +132,23 @@ def selected_from_sparse(lab: Lab) -> None:
         lab.same(f"reading by tuple {dense}", _to_dense(sparse[0, 1]))
         lab.same(f"the dense one {dense}", full)
     strided = lab.put([1, 9, 0, 9])[::2]
-    lab.same("a strided index", sparse_with_repeats(lab).index_select(0, strided).to_dense())
+    lab.same("a strided index", uncoalesced_coo_tensor(lab).index_select(0, strided).to_dense())
     # This call runs on the CPU. A device kernel may detect the error by an assertion, and a failed assertion
     # makes the device unusable.
     with lab.parity("No page says that index_select refuses an index out of range"):
         lab.raises(
             "an index outside",
-            lambda: sparse_with_repeats(lab).cpu().index_select(0, torch.tensor([3])),
+            lambda: uncoalesced_coo_tensor(lab).cpu().index_select(0, torch.tensor([3])),
             IndexError,
             RuntimeError,
         )
     with lab.parity("No page says that a dimension out of range is refused"):
-        lab.raises("a dimension outside", lambda: sparse_with_repeats(lab).select(4, 0), IndexError)
+        lab.raises("a dimension outside", lambda: uncoalesced_coo_tensor(lab).select(4, 0), IndexError)
     lab.raises(
-        "a place outside", lambda: sparse_with_repeats(lab).select(0, 3), IndexError, type_is_documented=True
+        "a place outside",
+        lambda: uncoalesced_coo_tensor(lab).select(0, 3),
+        IndexError,
+        type_is_documented=True,
     )
 
 
@@ -196,38 +203,38 @@ def gradients_of_sparse(lab: Lab) -> None:
     values = lab.integers(3, requires_grad=True)
     weights = lab.integers(3, 4)
 
-    def show_gradients(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
+    def record_gradients(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
         gradients = torch.autograd.grad(out, inputs)
         lab.same(name, [_to_dense(t) for t in gradients])
 
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     lab.same("need of a gradient", [sparse.requires_grad, sparse.is_leaf])
-    show_gradients("to_dense", (sparse.to_dense() * weights).sum(), values)
+    record_gradients("to_dense", (sparse.to_dense() * weights).sum(), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    show_gradients("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
+    record_gradients("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
-    show_gradients("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
-    show_gradients(
+    record_gradients("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
+    record_gradients(
         "sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense
     )
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
-    show_gradients("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
-    leaf: Any = sparse_with_repeats(lab).coalesce().requires_grad_()
+    record_gradients("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
+    leaf: Any = uncoalesced_coo_tensor(lab).coalesce().requires_grad_()
     torch.sparse.mm(leaf, right).sum().backward()
     lab.same(
         "gradient of a sparse leaf",
         [leaf.grad.layout, _to_dense(leaf.grad) * (leaf.detach().to_dense() != 0)],
     )
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    show_gradients("sparse.sum", torch.sparse.sum(sparse * 3), values)
+    record_gradients("sparse.sum", torch.sparse.sum(sparse * 3), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    show_gradients("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
+    record_gradients("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
     doubled = untyped_torch.sparse_coo_tensor(indices, values * 2, (3, 4))
-    show_gradients("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
+    record_gradients("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
     sparse = untyped_torch.sparse_coo_tensor(indices, values, (3, 4))
-    show_gradients("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
+    record_gradients("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
 @behaviour(

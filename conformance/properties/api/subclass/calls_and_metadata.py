@@ -13,10 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.subclass.dispatch import Wrapped
+from conformance.properties.api.subclass.dispatch import WrapperSubclass
 
 
-class Direct(torch.Tensor):
+class OperatorRecordingSubclass(torch.Tensor):
     """A subclass that records each operator and forwards it to torch with ``super()``."""
 
     calls: ClassVar[list[str]] = []
@@ -24,7 +24,7 @@ class Direct(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        Direct.calls.append(str(function))
+        OperatorRecordingSubclass.calls.append(str(function))
         return super().__torch_dispatch__(function, types, list(args), kwargs or {})  # type: ignore[arg-type]
 
 
@@ -39,21 +39,27 @@ def calling_on(lab: Lab) -> None:
     dtype can have the subclass. Assignment to ``.data`` works.
     """
     x, y = lab.integers(3), lab.integers(3)
-    Direct.calls.clear()
-    lab.same("sum", (x.as_subclass(Direct) + y.as_subclass(Direct)).as_subclass(torch.Tensor))
-    lab.same("calls", [call for call in Direct.calls if "add" in call])
+    OperatorRecordingSubclass.calls.clear()
+    lab.same(
+        "sum",
+        (x.as_subclass(OperatorRecordingSubclass) + y.as_subclass(OperatorRecordingSubclass)).as_subclass(
+            torch.Tensor
+        ),
+    )
+    lab.same("calls", [call for call in OperatorRecordingSubclass.calls if "add" in call])
     with lab.documented():
         lab.holds(
             "an integer tensor can have the subclass",
-            type(lab.integers(2, dtype=torch.int32).as_subclass(Direct)) is Direct,
+            type(lab.integers(2, dtype=torch.int32).as_subclass(OperatorRecordingSubclass))
+            is OperatorRecordingSubclass,
         )
-    Direct.calls.clear()
-    direct = x.as_subclass(Direct)
+    OperatorRecordingSubclass.calls.clear()
+    direct = x.as_subclass(OperatorRecordingSubclass)
     direct.data = lab.integers(4)
-    lab.same("other data", [list(direct.shape), type(direct) is Direct])
-    z = lab.integers(2, dtype=torch.complex64).as_subclass(Direct)
+    lab.same("other data", [list(direct.shape), type(direct) is OperatorRecordingSubclass])
+    z = lab.integers(2, dtype=torch.complex64).as_subclass(OperatorRecordingSubclass)
     lab.close("with a lazy conjugate", z.conj().exp().as_subclass(torch.Tensor).resolve_conj(), roundings=128)
-    leaf = lab.integers(3).as_subclass(Direct).requires_grad_()
+    leaf = lab.integers(3).as_subclass(OperatorRecordingSubclass).requires_grad_()
     lab.holds("the result of an operator requires grad", (-leaf).requires_grad)
 
 
@@ -69,7 +75,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
     """
     recorded_calls: list[Any] = []
 
-    class Looks(TorchDispatchMode):
+    class ArgumentRecordingMode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             keywords = sorted(f"{name}: {type(value).__name__}" for name, value in (kwargs or {}).items())
             recorded_calls.append([str(function), len(args), keywords])
@@ -77,7 +83,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
 
     x, matrix, vector = lab.integers(2), lab.integers(2, 2), lab.integers(2)
     out = lab.integers(2)
-    with Looks():
+    with ArgumentRecordingMode():
         first = torch.addmv(x, matrix, vector)
         second = torch.addmv(x, matrix, vector, beta=1)
         third = torch.addmv(x, matrix, vector, beta=2, alpha=3)
@@ -101,7 +107,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
         op = torch.ops.conformance_suite.maybes
         with lab.parity("No page says that a list argument may contain None"):
             lab.same("a list with None", op([None, line]))
-            wrapped = op([None, Wrapped(line)])
+            wrapped = op([None, WrapperSubclass(line)])
             lab.same("with a subclass", wrapped.inner)
 
 
@@ -116,69 +122,73 @@ def modes_that_refuse(lab: Lab) -> None:
     """
     counts = {"mode": 0, "class": 0}
 
-    class Polite(TorchDispatchMode):
+    class ModeDecliningSubclasses(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             counts["mode"] += 1
             if any(t is not torch.Tensor for t in types):
                 return NotImplemented
             return function(*args, **(kwargs or {}))
 
-    class Counted(Wrapped):
+    class CallCountingSubclass(WrapperSubclass):
         @classmethod
         def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             counts["class"] += 1
-            return function(*[a.inner if isinstance(a, Counted) else a for a in args], **(kwargs or {}))
+            return function(
+                *[a.inner if isinstance(a, CallCountingSubclass) else a for a in args], **(kwargs or {})
+            )
 
     x = lab.integers(3)
-    counted = Counted(x)
+    counted = CallCountingSubclass(x)
     with torch._C.DisableTorchFunctionSubclass():
-        with Polite():
+        with ModeDecliningSubclasses():
             result = torch.abs(counted)
         lab.same("value", result)
         with lab.parity("No page fixes the number of calls"):
             lab.same("counts", dict(counts))
-        with Polite(), Polite():
+        with ModeDecliningSubclasses(), ModeDecliningSubclasses():
             lab.same("twice", torch.abs(counted))
 
-    class First(Exception):
+    class FirstModeError(Exception):
         pass
 
-    class Fails(TorchDispatchMode):
+    class FailingMode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            raise First
+            raise FirstModeError
 
     def add_under_failing_mode() -> None:
-        with Fails():
-            Wrapped(x) + 1
+        with FailingMode():
+            WrapperSubclass(x) + 1
 
-    lab.raises("a mode goes before a subclass", add_under_failing_mode, First)
+    lab.raises("a mode goes before a subclass", add_under_failing_mode, FirstModeError)
 
-    class ByClass(TorchDispatchMode):
+    class ModeWithClassmethod(TorchDispatchMode):
         @classmethod
         def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
     def add_under_classmethod_mode() -> None:
-        with ByClass():
+        with ModeWithClassmethod():
             x + 1
 
     with lab.parity("No page says that a classmethod is refused"):
         lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
 
-    class Makes(TorchDispatchMode):
+    class SubclassCreatingMode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = function(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
-            return Wrapped(result) if isinstance(result, torch.Tensor) else result
+            result = function(
+                *[a.inner if isinstance(a, WrapperSubclass) else a for a in args], **(kwargs or {})
+            )
+            return WrapperSubclass(result) if isinstance(result, torch.Tensor) else result
 
-    with Makes():
+    with SubclassCreatingMode():
         y = x + x
         z = y + y
-    lab.holds("a mode can return subclasses", type(y) is Wrapped and type(z) is Wrapped)
+    lab.holds("a mode can return subclasses", type(y) is WrapperSubclass and type(z) is WrapperSubclass)
     lab.same("value of the subclass", z.inner)
     with lab.parity("No page says that tolist refuses a subclass"):
-        lab.raises("tolist of a wrapper subclass", lambda: Wrapped(x).tolist())
+        lab.raises("tolist of a wrapper subclass", lambda: WrapperSubclass(x).tolist())
     with lab.parity("No page says that numpy refuses a subclass"):
-        lab.raises("numpy of a wrapper subclass", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
+        lab.raises("numpy of a wrapper subclass", lambda: WrapperSubclass(x).numpy(), RuntimeError, TypeError)
 
 
 @behaviour(
@@ -192,48 +202,65 @@ def metadata_of_subclasses(lab: Lab) -> None:
     reports. If its ``__torch_dispatch__`` returns NotImplemented, an error is raised.
     """
 
-    def wrapper_answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
-        class Answers(torch.Tensor):
+    def wrapper_with_fixed_results(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
+        class SubclassWithFixedResults(torch.Tensor):
             @classmethod
             def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
                 return answers.get(function.overloadpacket, NotImplemented)
 
-        return torch.Tensor._make_wrapper_subclass(Answers, (6, 2), device=lab.device, **policy)
+        return torch.Tensor._make_wrapper_subclass(
+            SubclassWithFixedResults, (6, 2), device=lab.device, **policy
+        )
 
     aten, prim = torch.ops.aten, torch.ops.prim
-    lab.same("dimensions", wrapper_answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
+    lab.same(
+        "dimensions", wrapper_with_fixed_results({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim()
+    )
     lab.same(
         "sizes",
-        wrapper_answering({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size(),
+        wrapper_with_fixed_results(
+            {aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes"
+        ).size(),
     )
     lab.same(
         "sizes as they are",
-        wrapper_answering({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
+        wrapper_with_fixed_results(
+            {aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes"
+        ).size(),
     )
     lab.same(
         "strides",
-        wrapper_answering({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride(),
+        wrapper_with_fixed_results(
+            {aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides"
+        ).stride(),
     )
     lab.same(
         "strides as they are",
-        wrapper_answering({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride(),
+        wrapper_with_fixed_results({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride(),
     )
     lab.same(
         "contiguous",
-        wrapper_answering(
+        wrapper_with_fixed_results(
             {aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides"
         ).is_contiguous(),
     )
     lab.same(
-        "device", wrapper_answering({prim.device: torch.device("meta")}, dispatch_device=True).device.type
+        "device",
+        wrapper_with_fixed_results({prim.device: torch.device("meta")}, dispatch_device=True).device.type,
     )
-    lab.same("layout", wrapper_answering({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
+    lab.same(
+        "layout", wrapper_with_fixed_results({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout
+    )
     for name, call in {
-        "sizes": lambda: wrapper_answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
-        "dimensions": lambda: wrapper_answering({}, dispatch_sizes_strides_policy="sizes").dim(),
-        "strides": lambda: wrapper_answering({}, dispatch_sizes_strides_policy="strides").stride(),
-        "contiguity": lambda: wrapper_answering({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
-        "layout": lambda: wrapper_answering({}, dispatch_layout=True).layout,
+        "sizes": lambda: wrapper_with_fixed_results(
+            {aten.dim: 2}, dispatch_sizes_strides_policy="sizes"
+        ).size(),
+        "dimensions": lambda: wrapper_with_fixed_results({}, dispatch_sizes_strides_policy="sizes").dim(),
+        "strides": lambda: wrapper_with_fixed_results({}, dispatch_sizes_strides_policy="strides").stride(),
+        "contiguity": lambda: wrapper_with_fixed_results(
+            {}, dispatch_sizes_strides_policy="strides"
+        ).is_contiguous(),
+        "layout": lambda: wrapper_with_fixed_results({}, dispatch_layout=True).layout,
     }.items():
         lab.raises(f"no answer for {name}", call, TypeError)
     lab.same("a plain one", lab.integers(2) + 1)
@@ -255,32 +282,32 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
     """Wrapper subclasses can be saved with ``torch.save`` and used in ``autograd.Function``s. Parameters of a
     subclass can be parametrized in modules.
     """
-    x = Wrapped(lab.integers(3))
+    x = WrapperSubclass(lab.integers(3))
     buffer = io.BytesIO()
     torch.save(x, buffer)
     buffer.seek(0)
     loaded = torch.load(buffer, weights_only=False)
-    lab.holds("the loaded tensor is a wrapper", type(loaded) is Wrapped and loaded is not x)
+    lab.holds("the loaded tensor is a wrapper", type(loaded) is WrapperSubclass and loaded is not x)
     lab.same("loaded value", loaded.inner)
 
-    class Negative(torch.nn.Module):
+    class NegativeParametrization(torch.nn.Module):
         def forward(self, t: torch.Tensor) -> torch.Tensor:
             return -t
 
-    class Plain(torch.Tensor):
+    class PlainSubclass(torch.Tensor):
         pass
 
     for leave in (True, False):
         module = torch.nn.Module()
-        module.weight = torch.nn.Parameter(lab.integers(3).as_subclass(Plain))
-        register_parametrization(module, "weight", Negative())
-        lab.holds("a parametrized weight keeps its class", isinstance(module.weight, Plain))
+        module.weight = torch.nn.Parameter(lab.integers(3).as_subclass(PlainSubclass))
+        register_parametrization(module, "weight", NegativeParametrization())
+        lab.holds("a parametrized weight keeps its class", isinstance(module.weight, PlainSubclass))
         lab.same("its value", module.weight.detach().as_subclass(torch.Tensor))
         remove_parametrizations(module, "weight", leave_parametrized=leave)
         with lab.documented():
             lab.same(f"removed, left {leave}", module.weight.detach().as_subclass(torch.Tensor))
 
-    class Square(torch.autograd.Function):
+    class SquareFunction(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
             ctx.save_for_backward(t)
@@ -293,8 +320,8 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
             return grad * 2 * t
 
     kinds: list[Any] = []
-    leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
-    Square.apply(leaf).backward(Wrapped(lab.put([1.0, 1.0, 1.0])))
+    leaf: Any = WrapperSubclass(lab.integers(3)).requires_grad_()
+    SquareFunction.apply(leaf).backward(WrapperSubclass(lab.put([1.0, 1.0, 1.0])))
     with lab.parity("No page says which classes reach backward of a Function"):
         lab.same("kinds in a Function", kinds)
     lab.same("gradient", leaf.grad.inner)

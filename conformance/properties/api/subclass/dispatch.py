@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class Wrapped(torch.Tensor):
+class WrapperSubclass(torch.Tensor):
     """A wrapper subclass that holds an inner tensor. It records the name of each operator and runs it on the
     inner tensors.
     """
@@ -36,26 +36,26 @@ class Wrapped(torch.Tensor):
         return wrapper
 
     def __repr__(self, **options: Any) -> str:  # type: ignore[override]
-        return f"Wrapped({self.inner!r})"
+        return f"WrapperSubclass({self.inner!r})"
 
     def __tensor_flatten__(self) -> Any:
         return ["inner"], None
 
     @staticmethod
-    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Wrapped:
-        return Wrapped(inner["inner"])  # type: ignore[no-any-return]
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> WrapperSubclass:
+        return WrapperSubclass(inner["inner"])  # type: ignore[no-any-return]
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        Wrapped.log.append(str(function.overloadpacket.__name__))
-        unwrapped = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
+        WrapperSubclass.log.append(str(function.overloadpacket.__name__))
+        unwrapped = tree_map(lambda t: t.inner if isinstance(t, WrapperSubclass) else t, (args, kwargs or {}))
         result = function(*unwrapped[0], **unwrapped[1])
         if function.overloadpacket.__name__.endswith("_"):
             return args[0]
-        return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, result)
+        return tree_map(lambda t: WrapperSubclass(t) if isinstance(t, torch.Tensor) else t, result)
 
 
-class Notes(TorchDispatchMode):
+class OperatorRecordingMode(TorchDispatchMode):
     """A mode that records the name of each operator."""
 
     def __init__(self) -> None:
@@ -79,8 +79,8 @@ def wrapper_subclasses(lab: Lab) -> None:
     gradients are computed and wrapped.
     """
     inner = lab.integers(4, 6).t().diagonal(offset=1)
-    Wrapped.log.clear()
-    x = Wrapped(inner)
+    WrapperSubclass.log.clear()
+    x = WrapperSubclass(inner)
     lab.same("metadata", [x.shape, x.dtype, x.device.type == lab.device.type])
     with lab.consistent("A wrapper must report the strides and the offset with which it was made"):
         lab.holds(
@@ -88,43 +88,45 @@ def wrapper_subclasses(lab: Lab) -> None:
             (x.stride(), x.storage_offset()) == (inner.stride(), inner.storage_offset()),
         )
     y = (x * 2 + x).sum()
-    lab.holds("results are wrapped", type(y) is Wrapped)
+    lab.holds("results are wrapped", type(y) is WrapperSubclass)
     lab.same("value", y.inner)
     with lab.parity("No page fixes the list of operators that reach a subclass"):
-        lab.same("operators", list(Wrapped.log))
-    leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
-    Wrapped.log.clear()
+        lab.same("operators", list(WrapperSubclass.log))
+    leaf: Any = WrapperSubclass(lab.integers(3)).requires_grad_()
+    WrapperSubclass.log.clear()
     (leaf * leaf).sum().backward()
-    lab.holds("gradients are wrapped", type(leaf.grad) is Wrapped)
+    lab.holds("gradients are wrapped", type(leaf.grad) is WrapperSubclass)
     lab.same("gradient", leaf.grad.inner)
     with lab.parity("No page fixes the list of operators that reach a subclass"):
         lab.holds(
             "__torch_dispatch__ intercepts the operators of the backward pass",
-            "mul" in Wrapped.log and "add" in Wrapped.log,
+            "mul" in WrapperSubclass.log and "add" in WrapperSubclass.log,
         )
-    changed = Wrapped(lab.integers(3))
+    changed = WrapperSubclass(lab.integers(3))
     version = changed._version
     lab.holds("add_ returns its wrapper", changed.add_(1) is changed)
     with lab.parity("The attribute or function is private and undocumented"):
         lab.same("changed", [changed.inner, changed._version - version])
     for name in ("empty_like", "ones_like", "zeros_like"):
-        lab.holds(f"{name} is wrapped", type(getattr(torch, name)(x)) is Wrapped)
-    lab.holds("new_ones is wrapped", type(x.new_ones(2)) is Wrapped)
+        lab.holds(f"{name} is wrapped", type(getattr(torch, name)(x)) is WrapperSubclass)
+    lab.holds("new_ones is wrapped", type(x.new_ones(2)) is WrapperSubclass)
     lab.holds(
-        "views and parts are wrapped", all(type(t) is Wrapped for t in (x[1:], x.view(-1), *x.unbind(0)))
+        "views and parts are wrapped",
+        all(type(t) is WrapperSubclass for t in (x[1:], x.view(-1), *x.unbind(0))),
     )
     mixed = torch.ones(4, device=lab.device)
     lab.same("with a plain tensor", (mixed[: x.shape[0]] + x).inner)
     target = lab.integers(5)
     lab.holds(
-        "the result of indexing by a wrapper is wrapped", type(target[Wrapped(lab.put([1, 0]))]) is Wrapped
+        "the result of indexing by a wrapper is wrapped",
+        type(target[WrapperSubclass(lab.put([1, 0]))]) is WrapperSubclass,
     )
     with lab.parity("No page fixes the text of repr"):
         lab.holds(
             "str, repr and format of a wrapper agree",
-            repr(x).startswith("Wrapped(") and str(x) == repr(x) == f"{x}",
+            repr(x).startswith("WrapperSubclass(") and str(x) == repr(x) == f"{x}",
         )
-    huge = torch.Tensor._make_wrapper_subclass(Wrapped, (10**12,))
+    huge = torch.Tensor._make_wrapper_subclass(WrapperSubclass, (10**12,))
     with lab.parity("The attribute or function is private and undocumented"):
         lab.same("number of elements of a wrapper larger than memory", huge.numel())
     lab.same("host copy", x.cpu().inner, host=True)
@@ -142,7 +144,7 @@ def subclasses_as_parameters(lab: Lab) -> None:
     deep-copied.
     """
     for expected in (True, False):
-        source = Wrapped(lab.integers(3))
+        source = WrapperSubclass(lab.integers(3))
         parameter = torch.nn.Parameter(source, requires_grad=expected)
         lab.holds(
             f"a parameter with requires_grad={expected} is a Parameter",
@@ -154,19 +156,20 @@ def subclasses_as_parameters(lab: Lab) -> None:
         )
         lab.holds("the source is not a parameter", not isinstance(source, torch.nn.Parameter))
     module = torch.nn.Module()
-    module.weight = torch.nn.Parameter(Wrapped(lab.integers(3)))
+    module.weight = torch.nn.Parameter(WrapperSubclass(lab.integers(3)))
     lab.same("listed", [name for name, _ in module.named_parameters()])
     lab.same("in the state", list(module.state_dict()))
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, foreach=False)
     (module.weight * 2).sum().backward()
     optimizer.step()
     lab.same("after a step", module.weight.inner)
-    copied = copy.deepcopy(Wrapped(lab.integers(3)))
+    copied = copy.deepcopy(WrapperSubclass(lab.integers(3)))
     with lab.consistent("A deep copy must agree with the original in class"):
-        lab.holds("a deep copy is wrapped", type(copied) is Wrapped)
-    plain_subclass = lab.integers(3).as_subclass(Plain)
+        lab.holds("a deep copy is wrapped", type(copied) is WrapperSubclass)
+    plain_subclass = lab.integers(3).as_subclass(PlainSubclass)
     lab.holds(
-        "operators keep the subclass", type(plain_subclass + 1) is Plain and type(plain_subclass.t()) is Plain
+        "operators keep the subclass",
+        type(plain_subclass + 1) is PlainSubclass and type(plain_subclass.t()) is PlainSubclass,
     )
     with lab.parity("No page gives the class of an operator's result for a parameter of a subclass"):
         lab.holds(
@@ -175,10 +178,10 @@ def subclasses_as_parameters(lab: Lab) -> None:
         )
     lab.same("its value", (plain_subclass + 1).as_subclass(torch.Tensor))
     with lab.parity("No page fixes the text of repr"):
-        lab.holds("repr names the subclass", "Plain(" in repr(plain_subclass))
+        lab.holds("repr names the subclass", "PlainSubclass(" in repr(plain_subclass))
 
 
-class Plain(torch.Tensor):
+class PlainSubclass(torch.Tensor):
     """A tensor subclass that overrides nothing."""
 
 
@@ -190,23 +193,23 @@ def misuse_of_subclasses(lab: Lab) -> None:
     class without ``__torch_dispatch__``. An exception in ``__torch_dispatch__`` propagates to the caller.
     """
 
-    class Refuses(torch.Tensor):
+    class SubclassRaisingKeyError(torch.Tensor):
         @classmethod
         def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             raise KeyError("refused")
 
-    class Later(Refuses):
+    class DerivedSubclassRaisingIndexError(SubclassRaisingKeyError):
         @classmethod
         def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             raise IndexError("later")
 
-    class Word(torch.Tensor):
+    class SubclassReturningString(torch.Tensor):
         @classmethod
         def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             return "a word"
 
     x = lab.integers(2)
-    first, second = x.as_subclass(Refuses), x.as_subclass(Later)
+    first, second = x.as_subclass(SubclassRaisingKeyError), x.as_subclass(DerivedSubclassRaisingIndexError)
     with torch._C.DisableTorchFunctionSubclass():
         lab.raises("an error in __torch_dispatch__ propagates", lambda: first + 1, KeyError)
         lab.raises(
@@ -214,17 +217,22 @@ def misuse_of_subclasses(lab: Lab) -> None:
         )
         lab.raises("the more derived class as left operand", lambda: second + first, IndexError)
         lab.raises(
-            "a result that is not a tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError
+            "a result that is not a tensor",
+            lambda: x.as_subclass(SubclassReturningString).neg(),
+            RuntimeError,
+            TypeError,
         )
     lab.raises(
         "a class without __torch_dispatch__",
-        lambda: torch.Tensor._make_wrapper_subclass(Plain, (2,)),
+        lambda: torch.Tensor._make_wrapper_subclass(PlainSubclass, (2,)),
         TypeError,
     )
-    storage = Wrapped(x).untyped_storage()
+    storage = WrapperSubclass(x).untyped_storage()
     lab.raises("data of a wrapper", lambda: storage.data_ptr(), match="storage")
     lab.raises("writing the data of a wrapper", lambda: storage.fill_(0), match="storage")
-    lab.raises("as_subclass of a wrapper", lambda: Wrapped(x).as_subclass(Plain), match="already")
+    lab.raises(
+        "as_subclass of a wrapper", lambda: WrapperSubclass(x).as_subclass(PlainSubclass), match="already"
+    )
     lab.same("plain", x)
 
 
@@ -234,10 +242,10 @@ def dispatch_modes(lab: Lab) -> None:
     the innermost runs first. After its context ends, a mode has no effect.
     """
     x = lab.integers(3, 3, requires_grad=True)
-    with Notes() as outer:
+    with OperatorRecordingMode() as outer:
         y = torch.mm(x, x).t()
         zeros = torch.zeros(2, device=lab.device)
-        with Notes() as inner:
+        with OperatorRecordingMode() as inner:
             z = y * 2
         z.sum().backward()
     after = x + 1
@@ -247,33 +255,33 @@ def dispatch_modes(lab: Lab) -> None:
     lab.same("gradient", x.grad)
     lab.same("values", [z.detach(), zeros, after.detach()])
 
-    class Doubles(TorchDispatchMode):
+    class NegationDoublingMode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
             return result * 2 if function is torch.ops.aten.neg.default else result
 
-    with Doubles():
+    with NegationDoublingMode():
         doubled = -x.detach()
     lab.same("a mode that changes a result", doubled)
-    mode = Doubles()
+    mode = NegationDoublingMode()
     with mode, mode:
         lab.same("entered twice", -x.detach())
 
-    class Fails(TorchDispatchMode):
+    class FailingMode(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise KeyError("in the mode")
 
     def create_under_failing_mode() -> None:
-        with Fails():
+        with FailingMode():
             torch.ones(2, device=lab.device)
 
     lab.raises("an error in a mode", create_under_failing_mode, KeyError)
     lab.same("a factory after a mode that failed", torch.ones(2, device=lab.device))
-    with Notes() as notes:
-        wrapped = Wrapped(lab.integers(2)) + 1
+    with OperatorRecordingMode() as notes:
+        wrapped = WrapperSubclass(lab.integers(2)) + 1
     lab.holds(
         "a mode intercepts an operator before a subclass",
-        notes.seen.count("add") >= 1 and type(wrapped) is Wrapped,
+        notes.seen.count("add") >= 1 and type(wrapped) is WrapperSubclass,
     )
 
 
@@ -284,13 +292,13 @@ def function_overrides(lab: Lab) -> None:
     """
     calls: list[str] = []
 
-    class Listens(torch.Tensor):
+    class FunctionRecordingSubclass(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             calls.append(getattr(function, "__name__", str(function)))
             return super().__torch_function__(function, types, args, kwargs or {})
 
-    class Stands:
+    class TensorLike:
         """A class that is not a tensor, but whose ``__torch_function__`` lets torch treat its instances as
         tensors.
         """
@@ -300,32 +308,37 @@ def function_overrides(lab: Lab) -> None:
 
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            unwrapped = [a.inner if isinstance(a, Stands) else a for a in args]
+            unwrapped = [a.inner if isinstance(a, TensorLike) else a for a in args]
             return function(*unwrapped, **(kwargs or {}))
 
-    class Cannot:
+    class DecliningOverride:
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
     x = lab.integers(3)
-    listens = x.as_subclass(Listens)
+    listens = x.as_subclass(FunctionRecordingSubclass)
     result = torch.add(listens, 1).mul(2)
-    lab.holds("results have the subclass", type(result) is Listens)
+    lab.holds("results have the subclass", type(result) is FunctionRecordingSubclass)
     lab.same("value", result.as_subclass(torch.Tensor))
     lab.same("calls", [c for c in calls if c in ("add", "mul")])
-    lab.same("a stand-in", torch.add(Stands(x), 2))  # type: ignore[call-overload]
-    lab.same("on the right", torch.mul(x, Stands(x)))  # type: ignore[arg-type]
-    lab.same("of a functional", torch.nn.functional.relu(Stands(x)))  # type: ignore[arg-type]
-    lab.raises("neither class handles it", lambda: torch.add(Cannot(), 1), TypeError, type_is_documented=True)  # type: ignore[call-overload]
+    lab.same("a stand-in", torch.add(TensorLike(x), 2))  # type: ignore[call-overload]
+    lab.same("on the right", torch.mul(x, TensorLike(x)))  # type: ignore[arg-type]
+    lab.same("of a functional", torch.nn.functional.relu(TensorLike(x)))  # type: ignore[arg-type]
+    lab.raises(
+        "neither class handles it",
+        lambda: torch.add(DecliningOverride(), 1),  # type: ignore[call-overload]
+        TypeError,
+        type_is_documented=True,
+    )
 
-    class Mode(torch.overrides.TorchFunctionMode):
+    class NegationTriplingMode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.neg:
                 return function(*args, **(kwargs or {})) * 3
             return function(*args, **(kwargs or {}))
 
-    with Mode():
+    with NegationTriplingMode():
         lab.same("under a mode", torch.neg(x))
         with (
             torch._C.DisableTorchFunction(),
@@ -340,4 +353,4 @@ def function_overrides(lab: Lab) -> None:
         lab.holds(
             "a disabled __torch_function__ does not wrap the result", type(torch.neg(listens)) is torch.Tensor
         )
-    lab.same("overridable", [torch.overrides.is_tensor_like(t) for t in (x, Stands(x), 3)])
+    lab.same("overridable", [torch.overrides.is_tensor_like(t) for t in (x, TensorLike(x), 3)])

@@ -15,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 
-class Answers:
+class ReturnsFunctionName:
     """A class that is not a tensor. For every function, it returns its class name and the function name."""
 
     def __init__(self, value: int = 1) -> None:
@@ -29,24 +29,24 @@ class Answers:
         return [cls.__name__, function.__name__]
 
 
-class Later(Answers):
-    """A subclass of :class:`Answers`. torch calls its ``__torch_function__`` before the method of the base
-    class.
+class DerivedReturnsFunctionName(ReturnsFunctionName):
+    """A subclass of :class:`ReturnsFunctionName`. torch calls its ``__torch_function__`` before the method of
+    the base class.
     """
 
 
-class Declines:
+class DeclinesFunctions:
     """A class that returns NotImplemented for every function and counts the calls."""
 
     requests = 0
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        Declines.requests += 1
+        DeclinesFunctions.requests += 1
         return NotImplemented
 
 
-class Fails:
+class RaisesInTorchFunction:
     """A class whose ``__torch_function__`` raises an error."""
 
     @classmethod
@@ -54,16 +54,16 @@ class Fails:
         raise LookupError(function.__name__)
 
 
-class Kept(torch.Tensor):
+class PlainSubclass(torch.Tensor):
     """A tensor subclass that overrides nothing."""
 
 
-class KeptToo(Kept):
-    """A subclass of :class:`Kept`."""
+class DerivedSubclass(PlainSubclass):
+    """A subclass of :class:`PlainSubclass`."""
 
 
-class Other(torch.Tensor):
-    """A tensor subclass that is unrelated to :class:`Kept`."""
+class UnrelatedSubclass(torch.Tensor):
+    """A tensor subclass that is unrelated to :class:`PlainSubclass`."""
 
 
 def overridable_sum(first: Any, second: Any) -> Any:
@@ -81,10 +81,10 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
     is raised.
     """
     x: Any = lab.integers(3)
-    base: Any = Answers()
-    later: Any = Later()
-    declines: Any = Declines()
-    fails: Any = Fails()
+    base: Any = ReturnsFunctionName()
+    later: Any = DerivedReturnsFunctionName()
+    declines: Any = DeclinesFunctions()
+    fails: Any = RaisesInTorchFunction()
     lab.same("without overrides", overridable_sum(x, x))
     for name, function in (("add", torch.add), ("mul", torch.mul), ("python", overridable_sum)):
         lab.same(f"{name}: one", [function(base, x), function(x, base)])
@@ -110,18 +110,21 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
 
     lab.same("by decoration", wrap_torch_function(first_argument)(lambda first: first)(base))
 
-    class Powers(torch.Tensor):
+    class ReflectedPowerSubclass(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return -1 if function is torch.Tensor.__rpow__ else NotImplemented
 
-    class Nothing(torch.Tensor):
+    class DecliningSubclass(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
     with lab.parity("No page says that an override of the reflected power is called"):
-        lab.same("the power from the right", x.as_subclass(Nothing) ** x.as_subclass(Powers))
+        lab.same(
+            "the power from the right",
+            x.as_subclass(DecliningSubclass) ** x.as_subclass(ReflectedPowerSubclass),
+        )
     resolved = torch.overrides.resolve_name(torch.Tensor.add)
     lab.same("a name", resolved)
 
@@ -137,22 +140,22 @@ def overrides_in_lists_and_indices(lab: Lab) -> None:
     position. Its override is called once. Such an object can also be an index or an assigned value.
     """
     x: Any = lab.integers(2, 3)
-    answering: Any = Answers()
-    declines: Any = Declines()
+    answering: Any = ReturnsFunctionName()
+    declines: Any = DeclinesFunctions()
     for position in range(4):
         widths: list[Any] = [1, 1, 0, 0]
         widths[position] = answering
         lab.same(f"pad, {position}", functional.pad(x, widths))
     lab.same("a size", functional.layer_norm(x, [2, answering]))
     lab.same("tensors", torch.stack([answering, answering]))
-    Declines.requests = 0
+    DeclinesFunctions.requests = 0
     lab.same("after one that declines", functional.pad(x, [1, declines, answering, 0]))
-    lab.same("which was asked once", Declines.requests)
+    lab.same("which was asked once", DeclinesFunctions.requests)
     lab.same("an empty list", lab.integers(1).view([]))
     lab.same("as an index", [x[answering], x[0, answering], x[(0, (answering, answering))]])
     called_functions: list[str] = []
 
-    class Notes:
+    class FunctionRecordingIndex:
         def __index__(self) -> int:
             return 0
 
@@ -161,22 +164,22 @@ def overrides_in_lists_and_indices(lab: Lab) -> None:
             called_functions.append(function.__name__)
 
     before = x.clone()
-    x[Notes()] = 1
-    x[0, Notes()] = 1
-    x[0] = Notes()
+    x[FunctionRecordingIndex()] = 1
+    x[0, FunctionRecordingIndex()] = 1
+    x[0] = FunctionRecordingIndex()
     lab.same("items that are set", called_functions)
     lab.same("the tensor after assignments that an override intercepted", x + 0)
     lab.holds("the intercepted assignments write nothing", torch.equal(x, before))
     lab.same("a dtype", x.view(answering))
 
-    class Index(torch.Tensor):
+    class FunctionRecordingSubclass(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             called_functions.append(function.__name__)
             return -1
 
     called_functions.clear()
-    index: Any = lab.integers(1, dtype=torch.int64).as_subclass(Index)
+    index: Any = lab.integers(1, dtype=torch.int64).as_subclass(FunctionRecordingSubclass)
     lab.same("a subclass as an index", [x[index], x[5, index]])
     x[index] = 1
     x[5, index] = 1
@@ -191,9 +194,9 @@ def subclasses_keep_their_class(lab: Lab) -> None:
     """
     x = lab.integers(3)
     kept_class, derived_class, unrelated_class = (
-        x.as_subclass(Kept),
-        x.as_subclass(KeptToo),
-        x.as_subclass(Other),
+        x.as_subclass(PlainSubclass),
+        x.as_subclass(DerivedSubclass),
+        x.as_subclass(UnrelatedSubclass),
     )
     results = {
         "kept + plain": kept_class + x,
@@ -225,15 +228,16 @@ def subclasses_keep_their_class(lab: Lab) -> None:
     with lab.consistent("The loaded tensor must agree with the original in class, attribute and values"):
         lab.same("a pickle", [type(loaded).__name__, loaded.label, loaded.as_subclass(torch.Tensor)])
 
-    class Doubled(torch.Tensor):
+    class ArgumentDoublingSubclass(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             doubled_arguments = [
-                a.as_subclass(torch.Tensor) * 2 if isinstance(a, Doubled) else a for a in args
+                a.as_subclass(torch.Tensor) * 2 if isinstance(a, ArgumentDoublingSubclass) else a
+                for a in args
             ]
             return function(*doubled_arguments, **(kwargs or {}))
 
-    doubled, second_doubled = x.as_subclass(Doubled), x.as_subclass(Doubled)
+    doubled, second_doubled = x.as_subclass(ArgumentDoublingSubclass), x.as_subclass(ArgumentDoublingSubclass)
     lab.same("result of an override that changes arguments", doubled + 1)
     lab.same(
         "a subclass is hashed by its identity",
@@ -246,7 +250,7 @@ def subclasses_keep_their_class(lab: Lab) -> None:
         with lab.parity("The attribute or function is private and undocumented"):
             lab.same("turned on inside", type(kept_class + 1).__name__)
         del guard
-    view = Kept(x)
+    view = PlainSubclass(x)
     with lab.parity("No page says that a subclass made of a tensor shares its memory"):
         lab.shares("a tensor and a subclass made from it", view, x)
     with lab.parity("The attribute or function is private and undocumented"):
@@ -268,7 +272,7 @@ def function_modes_nest(lab: Lab) -> None:
     x = lab.integers(3)
     calls: list[str] = []
 
-    class Names(TorchFunctionMode):
+    class FunctionRecordingMode(TorchFunctionMode):
         def __init__(self, label: str) -> None:
             super().__init__()
             self.word = label
@@ -277,20 +281,20 @@ def function_modes_nest(lab: Lab) -> None:
             calls.append(f"{self.word} {getattr(function, '__name__', '')}")
             return function(*args, **(kwargs or {}))
 
-    class Constant(TorchFunctionMode):
+    class ConstantReturningMode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return -1
 
-    class Refuses(TorchFunctionMode):
+    class DecliningMode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
-    class Breaks(TorchFunctionMode):
+    class FailingMode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise LookupError
 
     split: Any = torch.split
-    with Constant():
+    with ConstantReturningMode():
         results = [
             torch.randn(3),
             torch.add(x, x),
@@ -300,22 +304,22 @@ def function_modes_nest(lab: Lab) -> None:
             torch.sparse_coo_tensor(1, 1, 1),  # type: ignore[arg-type]
             torch.sparse_csr_tensor(1, 1, 1),  # type: ignore[arg-type]
             overridable_sum(x, x),
-            torch.neg(x.as_subclass(Kept)),
+            torch.neg(x.as_subclass(PlainSubclass)),
         ]
     lab.same("a constant", results)
-    with Names("outer"), Names("inner"):
+    with FunctionRecordingMode("outer"), FunctionRecordingMode("inner"):
         result = torch.neg(x)
     lab.same("nested", [list(calls), result])
     calls.clear()
-    with Names("twice") as mode, mode:
+    with FunctionRecordingMode("twice") as mode, mode:
         torch.neg(x)
     lab.same("entered twice", list(calls))
     calls.clear()
-    with Names("outer"), Names("inner"):
+    with FunctionRecordingMode("outer"), FunctionRecordingMode("inner"):
         lab.same("a function of Python", overridable_sum(x, x))
     lab.same("is seen by both", [entry for entry in calls if "overridable_sum" in entry])
     calls.clear()
-    with Names("one"):
+    with FunctionRecordingMode("one"):
         item = x[lab.put(0)]
         torch.distributions.Bernoulli(0.3)
     lab.same("an item", item)
@@ -323,23 +327,23 @@ def function_modes_nest(lab: Lab) -> None:
     with lab.parity("No page says which calls a distribution makes"):
         lab.holds("a mode intercepts calls of a distribution", len(calls) > 1)
 
-    for moment, mode_object in (("made before", Breaks()), ("made there", None)):
+    for moment, mode_object in (("made before", FailingMode()), ("made there", None)):
 
         def create_under_failing_mode(mode_object: Any = mode_object) -> None:
-            with mode_object or Breaks():
+            with mode_object or FailingMode():
                 torch.empty([], device=lab.device)
 
         lab.raises(f"an error, {moment}", create_under_failing_mode, LookupError)
-    with Refuses():
-        lab.same("a mode that declines, before a class with an override", torch.mean(Answers()))  # type: ignore[call-overload]
+    with DecliningMode():
+        lab.same("a mode that declines, before a class with an override", torch.mean(ReturnsFunctionName()))  # type: ignore[call-overload]
 
     def negate_under_declining_mode() -> Any:
-        with Refuses():
-            return torch.neg(Declines())  # type: ignore[arg-type]
+        with DecliningMode():
+            return torch.neg(DeclinesFunctions())  # type: ignore[arg-type]
 
     lab.raises("both decline", negate_under_declining_mode, TypeError, type_is_documented=True)
 
-    class Subtracts(TorchFunctionMode):
+    class SelfEnteringMode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             calls.append(function.__name__)
             if function is torch.sub:
@@ -348,25 +352,25 @@ def function_modes_nest(lab: Lab) -> None:
             return function(*args, **(kwargs or {}))
 
     calls.clear()
-    with Subtracts():
+    with SelfEnteringMode():
         lab.same("one that enters itself", torch.sub(x, x + 1))
     lab.same("sees both", [entry for entry in calls if entry in ("sub", "add")])
 
-    class ByClass(TorchFunctionMode):
+    class ModeWithClassmethod(TorchFunctionMode):
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
     def add_under_classmethod_mode() -> Any:
-        with ByClass():
+        with ModeWithClassmethod():
             return x + x
 
     with lab.parity("No page says that a classmethod is refused"):
         lab.raises("a classmethod", add_under_classmethod_mode, match="classmethod")
     calls.clear()
-    with Names("on"):
+    with FunctionRecordingMode("on"):
         with torch._C.DisableTorchFunctionSubclass():
-            result = torch.neg(x.as_subclass(Kept))
+            result = torch.neg(x.as_subclass(PlainSubclass))
         inside = list(calls)
         with torch._C.DisableTorchFunction():
             torch.neg(x)
@@ -375,26 +379,26 @@ def function_modes_nest(lab: Lab) -> None:
         lab.same("without any", calls == inside)
     counts = [0]
 
-    class Plain(TorchFunctionMode):
+    class ModeDecliningSubclasses(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             counts[0] += 1
             if any(kind is not torch.Tensor for kind in types):
                 return NotImplemented
             return function(*args, **(kwargs or {}))
 
-    with Plain():
-        result = torch.neg(x.as_subclass(Kept))
+    with ModeDecliningSubclasses():
+        result = torch.neg(x.as_subclass(PlainSubclass))
     with lab.parity("No page fixes the number of calls"):
         lab.same(
             "mode calls and result class for a subclass without overrides", [counts, type(result).__name__]
         )
-    with Names("a"), Names("b") as reused_mode:
+    with FunctionRecordingMode("a"), FunctionRecordingMode("b") as reused_mode:
         pass
     with reused_mode:
         lab.same("entered again", torch.neg(x))
 
 
-class Held:
+class TensorHolder:
     """A class that wraps a tensor and is not a tensor. It forwards every function to the tensor and wraps the
     results.
     """
@@ -405,30 +409,32 @@ class Held:
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.inner, name)
         if callable(attribute) and not isinstance(attribute, torch.device):
-            return lambda *args, **kwargs: wrap(attribute(*unwrap(args), **kwargs))
-        return wrap(attribute)
+            return lambda *args, **kwargs: wrap_in_tensor_holders(
+                attribute(*unwrap_tensor_holders(args), **kwargs)
+            )
+        return wrap_in_tensor_holders(attribute)
 
     def __getitem__(self, key: Any) -> Any:
-        return wrap(self.inner[unwrap(key)])
+        return wrap_in_tensor_holders(self.inner[unwrap_tensor_holders(key)])
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        keyword_arguments = {name: unwrap(value) for name, value in (kwargs or {}).items()}
-        return wrap(function(*unwrap(args), **keyword_arguments))
+        keyword_arguments = {name: unwrap_tensor_holders(value) for name, value in (kwargs or {}).items()}
+        return wrap_in_tensor_holders(function(*unwrap_tensor_holders(args), **keyword_arguments))
 
 
-def unwrap(value: Any) -> Any:
-    """Return a tree in which each :class:`Held` is replaced by its tensor."""
+def unwrap_tensor_holders(value: Any) -> Any:
+    """Return a tree in which each :class:`TensorHolder` is replaced by its tensor."""
     if isinstance(value, (list, tuple)):
-        return type(value)(unwrap(entry) for entry in value)
-    return value.inner if isinstance(value, Held) else value
+        return type(value)(unwrap_tensor_holders(entry) for entry in value)
+    return value.inner if isinstance(value, TensorHolder) else value
 
 
-def wrap(value: Any) -> Any:
-    """Return a tree in which each tensor is wrapped in :class:`Held`."""
+def wrap_in_tensor_holders(value: Any) -> Any:
+    """Return a tree in which each tensor is wrapped in :class:`TensorHolder`."""
     if type(value) in (list, tuple):
-        return type(value)(wrap(entry) for entry in value)
-    return Held(value) if isinstance(value, torch.Tensor) else value
+        return type(value)(wrap_in_tensor_holders(entry) for entry in value)
+    return TensorHolder(value) if isinstance(value, torch.Tensor) else value
 
 
 @behaviour("subclass", must_detect=("value",), ground="The note promises overrides for functions of torch")
@@ -439,12 +445,12 @@ def holders_of_tensors_pass(lab: Lab) -> None:
     from torch.distributions.utils import broadcast_all
 
     a, b, c = lab.integers(2, 3), lab.integers(5, 3, 4), lab.integers(2, 4)
-    holders: list[Any] = [Held(a), Held(b), Held(c)]
+    holders: list[Any] = [TensorHolder(a), TensorHolder(b), TensorHolder(c)]
     lab.same("einsum", torch.einsum("ik,jkl,il->ij", *holders).inner)
     lab.same("einsum of a list", torch.einsum("ik,jkl,il->ij", holders).inner)
     x, y = lab.floats(3), lab.floats(1)
-    for kind, second_argument in (("held", Held(y)), ("plain", y)):
-        first, second = broadcast_all(Held(x), second_argument)  # type: ignore[arg-type]
+    for kind, second_argument in (("held", TensorHolder(y)), ("plain", y)):
+        first, second = broadcast_all(TensorHolder(x), second_argument)  # type: ignore[arg-type]
         with lab.parity("The function broadcast_all is undocumented"):
             lab.same(f"broadcast, {kind}", [first.inner, second.inner])
     model = lab.to(torch.nn.RNN(4, 2))
@@ -452,5 +458,10 @@ def holders_of_tensors_pass(lab: Lab) -> None:
         for parameter in model.parameters():
             parameter.fill_(0.25)
         with lab.parity("No page says that modules accept objects that are not tensors"):
-            out, last = model(Held(lab.integers(5, 1, 4)))
-    lab.close("a recurrent module", [unwrap(out), unwrap(last)], roundings=64, matrix=True)
+            out, last = model(TensorHolder(lab.integers(5, 1, 4)))
+    lab.close(
+        "a recurrent module",
+        [unwrap_tensor_holders(out), unwrap_tensor_holders(last)],
+        roundings=64,
+        matrix=True,
+    )

@@ -311,7 +311,7 @@ def where_of_numbers(lab: Lab) -> None:
         lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
 
 
-class Marked(torch.Tensor):
+class PlainSubclass(torch.Tensor):
     """A tensor subclass without attributes or overrides."""
 
 
@@ -326,9 +326,9 @@ def plain_subclasses(lab: Lab) -> None:
     preserve the class.
     """
     base = lab.integers(2, 3)
-    marked = base.as_subclass(Marked)
+    marked = base.as_subclass(PlainSubclass)
     lab.shares("a tensor and its subclass", base, marked)
-    lab.holds("as_subclass returns the class", type(marked) is Marked)
+    lab.holds("as_subclass returns the class", type(marked) is PlainSubclass)
     for name, result in {
         "sum": marked + 1,
         "other": 1 + marked,
@@ -338,20 +338,20 @@ def plain_subclasses(lab: Lab) -> None:
         "cast": marked.double(),
         "copy": marked.to(lab.device, copy=True),
     }.items():
-        lab.holds(f"{name} has the subclass", type(result) is Marked)
+        lab.holds(f"{name} has the subclass", type(result) is PlainSubclass)
         lab.same(name, result.as_subclass(torch.Tensor))
     lab.holds(
         "as_subclass(torch.Tensor) returns a plain tensor",
         type(marked.as_subclass(torch.Tensor)) is torch.Tensor,
     )
     leaf = lab.floats(3, requires_grad=True)
-    (leaf.as_subclass(Marked) * 2).sum().backward()
+    (leaf.as_subclass(PlainSubclass) * 2).sum().backward()
     lab.same("gradients", leaf.grad)
-    lab.holds("the subclass can be constructed", type(Marked([1.0, 2.0])) is Marked)
+    lab.holds("the subclass can be constructed", type(PlainSubclass([1.0, 2.0])) is PlainSubclass)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with lab.parity("No page fixes the text of repr"):
-            lab.holds("repr names the subclass", repr(marked).startswith("Marked("))
+            lab.holds("repr names the subclass", repr(marked).startswith("PlainSubclass("))
 
 
 @behaviour(

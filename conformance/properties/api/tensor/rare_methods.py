@@ -73,10 +73,10 @@ def tensors_that_cannot_be_swapped(lab: Lab) -> None:
     lab.expect("the second", second * 1, values_before[0])
     lab.same("their attributes", [first.number, second.word, hasattr(first, "word")])
 
-    class Slotted(torch.Tensor):
+    class SubclassWithSlots(torch.Tensor):
         __slots__ = ["slot"]
 
-    slotted: Any = first.as_subclass(Slotted)
+    slotted: Any = first.as_subclass(SubclassWithSlots)
     lab.raises(
         "a slot that the other tensor's class does not have",
         lambda: torch.utils.swap_tensors(slotted, second),

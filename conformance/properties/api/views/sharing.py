@@ -54,7 +54,7 @@ _PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
 
 
 #: Functions that return views on the CPU and may copy on another device, each with the ground of parity.
-_NOT_PROMISED = {
+_MAY_COPY = {
     "reshape": "The page of reshape advises not to depend on whether the result is a view or a copy",
     "reshape_as": "The page of reshape advises not to depend on whether the result is a view or a copy",
     "alias": "The operator aten.alias is undocumented",
@@ -67,7 +67,7 @@ def _check_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> 
     the view changes the base.
     """
     lab.same(name, view, strides=True)
-    ground = _NOT_PROMISED.get(name)
+    ground = _MAY_COPY.get(name)
     with contextlib.nullcontext() if ground is None else lab.parity(ground):
         lab.shares(f"{name} and its base", base, view)
         if name not in ("detach", "unsafe_split"):
@@ -100,7 +100,7 @@ def views_in_parts(lab: Lab) -> None:
         parts = function(base)
         lab.holds(f"{name} returns a tuple or list", isinstance(parts, (tuple, list)))
         lab.same(name, list(parts), strides=True)
-        ground = _NOT_PROMISED.get(name)
+        ground = _MAY_COPY.get(name)
         with contextlib.nullcontext() if ground is None else lab.parity(ground):
             for part in parts:
                 lab.shares(f"a part of {name} and the base", base, part)

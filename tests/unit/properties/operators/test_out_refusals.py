@@ -23,7 +23,9 @@ XPU = load("xpu").target("eager")
 def test_the_verdict_of_an_accepted_out(operator: str, verdict: Verdict) -> None:
     subject = find("operator", operator)
     recorder = Recorder(ResultId.parse(f"out_device/{operator}@float32"), seed=0)
-    accepted, check = CallOutcome(value=None), out_refusals.check_device
-    out_refusals._check_error(XPU, subject, recorder, Sample(0, None), accepted, "an out= on another device")
+    accepted, check = CallOutcome(value=None), out_refusals.check_wrong_device
+    out_refusals._check_rejection_error(
+        XPU, subject, recorder, Sample(0, None), accepted, "an out= on another device"
+    )
     cpu_control._all_failures_excused_by_cpu(getattr(check, "__wrapped__"), XPU, subject, recorder)  # noqa: B009
     assert recorder.result().verdict is verdict

@@ -36,7 +36,7 @@ def test_no_pair_contains_a_call_with_undefined_behaviour() -> None:
 
 def test_pairs_of_internal_overloads_come_from_calls_of_operators() -> None:
     subject = find("overload", "_softmax_backward_data")
-    names = {name for name, _, _ in _one_argument_pairs.pairs_of_callers(subject, "float32")}
+    names = {name for name, _, _ in _one_argument_pairs.pairs_made_by_operators(subject, "float32")}
     assert "dim" in names
     reference = overload_reference(subject, "float32", calls_of(subject, "float32")[0])
     assert reference is not None and not list(_one_argument_pairs.neighbouring_numbers(reference))

@@ -22,7 +22,7 @@ def recorder_after_counts(counts: list[int] | None, monkeypatch: pytest.MonkeyPa
     )
     retained = RetainedMemory(TARGET)
     for _ in counts or (0, 0, 0):
-        retained.count()
+        retained.record_allocated_bytes()
     recorder = Recorder(ResultId(CaseId("overload-repeats", "relu"), "float32"), seed=0)
     retained.check(recorder, "25 calls", 0)
     return recorder

@@ -108,7 +108,7 @@ def test_a_number_in_the_place_of_the_first_tensor(name: str, expected: bool) ->
     ],
 )
 def test_calls_that_no_page_describes(name: str, tensors: list[torch.Tensor], expected: bool) -> None:
-    assert basis.goes_beyond_the_page(name, Sample(0, tensors[0], tuple(tensors[1:]))) == expected
+    assert basis.is_undocumented_call(name, Sample(0, tensors[0], tuple(tensors[1:]))) == expected
 
 
 @pytest.mark.parametrize(
