@@ -36,13 +36,13 @@ LONG = 0.2
 
 @pytest.fixture(scope="module")
 def casts() -> Iterator[AutocastInjector]:
-    extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    extension = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     yield AutocastInjector("cpu", "CPU", extension, {"float32": ("mse_loss",)})
 
 
 @pytest.fixture(scope="module")
 def streams() -> Iterator[DeviceGuardInjector]:
-    extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    extension = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     yield DeviceGuardInjector("hpu", extension)
 
 
@@ -236,7 +236,7 @@ def value_copied_from_busy_stream() -> float:
 
 
 def test_a_copy_that_does_not_wait_for_work_in_progress() -> None:
-    extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    extension = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     fault_index = 0
     while True:  # find an index that is no mutation point of another test
         try:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 aten = torch.ops.aten
-PLACES = [
+POINTS = [
     *(
         "aten::add.Tensor",
         "aten::add_.Tensor",
@@ -59,12 +59,12 @@ def ramp_with_gaps(*sizes: int) -> torch.Tensor:
     return ramp(*sizes, 2)[..., 0]
 
 
-class InjectedFault(NamedTuple):
+class MutantWithCalls(NamedTuple):
     """A mutant with two calls. Only the first call triggers the mutant. ``wrong`` is true for the result of
     this call if the mutant changed it.
     """
 
-    fault: Mutant
+    mutant: Mutant
     triggering_call: Callable[[], Any]
     other_call: Callable[[], Any]
     wrong: Callable[[Any], bool]
@@ -75,8 +75,8 @@ def add(self: Any, other: Any = 0.0) -> Any:
     return aten.add.Tensor(self, other)
 
 
-def mutant_of(overload: str, kind: str, position: int = 0, value: int = 0) -> Mutant:
-    return Mutant(f"aten::{overload}", kind, position, value)
+def mutant_of(overload: str, mutation_operator: str, position: int = 0, value: int = 0) -> Mutant:
+    return Mutant(f"aten::{overload}", mutation_operator, position, value)
 
 
 def differs_from_ramp_after(index: int, size: int) -> Callable[[torch.Tensor], bool]:
@@ -131,230 +131,230 @@ def is_not_equal_to(right: torch.Tensor) -> Callable[[torch.Tensor], bool]:
 
 FIVE_3 = 2**53 + 1
 
-INJECTED_FAULTS = [
-    InjectedFault(
+MUTANTS_WITH_CALLS = [
+    MutantWithCalls(
         mutant_of("add.Tensor", "last-element"),
         lambda: add(ramp(5)),
         lambda: add(ramp(1)),
         differs_from_ramp_after(4, 5),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "tail-of-block", 0, 16),
         lambda: add(ramp(37)),
         lambda: add(ramp(32)),
         differs_from_ramp_after(32, 37),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "above-size", 0, 256),
         lambda: add(ramp(300)),
         lambda: add(ramp(256)),
         differs_from_ramp_after(256, 300),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "scalar-only"),
         lambda: add(torch.ones(())),
         lambda: add(ramp(1)),
         is_not_equal_to(torch.ones(())),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "rank", 0, 4),
         lambda: add(ramp(1, 2, 1, 2)),
         lambda: add(ramp(1, 2, 2)),
         differs_from_ramp_after(0, 4),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "nan-lost"),
         lambda: add(three_numbers_starting_with(float("nan"))),
         lambda: add(ramp(3)),
         lambda result: result[0] == 0,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "infinity-lost"),
         lambda: add(three_numbers_starting_with(float("-inf"))),
         lambda: add(ramp(3)),
         lambda result: result[0] == torch.finfo(F32).min,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("neg", "signed-zero-lost"),
         lambda: aten.neg(three_numbers_starting_with(0.0)),
         lambda: aten.neg(ramp(3)),
         lambda result: not torch.signbit(result[0]),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "subnormal-flushed"),
         lambda: add(three_numbers_starting_with(1e-40)),
         lambda: add(ramp(3)),
         lambda result: result[0] == 0 and result[1] == 2,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "low-precision"),
         lambda: add(three_numbers_starting_with(1.001)),
         lambda: add(ramp(3)),
         lambda result: result[0] == 1,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("gt.Tensor", "bool-byte"),
         lambda: aten.gt.Tensor(ramp(2), torch.ones(())),
         lambda: aten.gt.Tensor(ramp(2), torch.tensor(5.0)),
         lambda result: result.view(torch.uint8).tolist() == [0, 2],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "result-dtype"),
         lambda: add(ramp(2)),
         lambda: add(ramp(0)),
         lambda result: result.dtype == torch.float64,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "result-strides"),
         lambda: add(ramp(2, 3)),
         lambda: add(ramp(3)),
         lambda result: result.stride() == (1, 2) and torch.equal(result, ramp(2, 3)),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("as_strided", "aliasing-lost"),
         lambda: base_and_view(ramp(4)),
         lambda: base_and_view(ramp(4))[:1],
         lambda pair: not share_memory(*pair),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "aliasing-gained"),
         lambda: value_and_abs(ramp(3)),
         lambda: value_and_abs(-ramp(3)),
         lambda pair: share_memory(*pair),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "input-corrupted"),
         lambda: argument_after_abs(ramp(3)),
         lambda: argument_after_abs(ramp(0)),
         differs_from_ramp_after(2, 3),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add_.Tensor", "write-lost"),
         lambda: one_added_in_place(ramp(3)),
         lambda: one_added_in_place(ramp(0)),
         lambda result: torch.equal(result, ramp(3)),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add_.Tensor", "write-partial"),
         lambda: one_added_in_place(ramp(4)),
         lambda: one_added_in_place(ramp(1)),
         lambda result: result.tolist() == [2, 3, 3, 4],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add_.Tensor", "write-astray"),
         lambda: base_after_in_place_add(ramp(3, 2)),
         lambda: one_added_in_place(ramp(3)),
         lambda base: not torch.equal(base[..., 1], ramp(3, 2)[..., 1]),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.out", "out-not-resized", 3),
         lambda: sum_into(torch.empty(0)),
         lambda: sum_into(torch.empty(3)),
         lambda result: result.numel() == 0,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "stale-result"),
         lambda: (add(ramp(3)), add(-ramp(3)))[1],
         lambda: add(ramp(3)),
         lambda result: torch.equal(result, ramp(3)),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "flaky", 0, 7),
         lambda: [add(ramp(3)) for _ in range(7)][6],
         lambda: [add(ramp(3)) for _ in range(6)][5],
         differs_from_ramp_after(2, 3),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("cat", "empty-input"),
         lambda: aten.cat([ramp(0), ramp(2)]),
         lambda: aten.cat([ramp(2)]),
         differs_from_ramp_after(0, 2),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("native_layer_norm_backward", "gradient-of-one-input", 0, 7),
         lambda: layer_norm_input_gradient([True, False, False]),
         lambda: layer_norm_input_gradient([True, True, True]),
         lambda result: bool((result == 0).all()),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "strides-ignored"),
         lambda: aten.abs(ramp(2, 3).t()),
         lambda: aten.abs(ramp(2, 3)),
         differs_from_ramp_after(6, 6),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "expanded-ignored"),
         lambda: aten.abs(ramp(2, 1).expand(2, 3)),
         lambda: aten.abs(ramp(2, 3)),
         lambda result: result.flatten().tolist() == [1, 2, 0, 0, 0, 0],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("threshold_backward", "grad-strided"),
         lambda: aten.threshold_backward(ramp(2, 3).t(), ramp(3, 2), 0),
         lambda: aten.threshold_backward(ramp(3, 2), ramp(3, 2), 0),
         differs_from_ramp_after(6, 6),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "offset-ignored"),
         lambda: aten.abs(ramp(4)[1:]),
         lambda: aten.abs(ramp(3)),
         differs_from_ramp_after(3, 3),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "offset-and-strides-ignored"),
         lambda: aten.abs(ramp(6)[1::2]),
         lambda: aten.abs(ramp(6)[1:]),
         lambda result: result.tolist() == [1, 3, 5],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "offset-in-channels-last-ignored"),
         lambda: aten.abs(ramp(2, 2, 2, 2).to(memory_format=torch.channels_last)[1:]),
         lambda: aten.abs(ramp(2, 2, 2, 2)[1:]),
         lambda result: result.flatten()[0] == 1,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("abs", "offset-in-other-rank-ignored"),
         lambda: aten.abs(ramp(4)[1:].unsqueeze(0)),
         lambda: aten.abs(ramp(4)[1:]),
         differs_from_ramp_after(3, 3),
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "int-53-bits"),
         lambda: add(torch.tensor([FIVE_3]), 0),
         lambda: add(torch.tensor([2**53]), 0),
         lambda result: result.item() == 2**53,
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("sum.dim_IntList", "long-sum", 0, 1024),
         lambda: aten.sum.dim_IntList(torch.ones(2, 1025), [1]),
         lambda: aten.sum.dim_IntList(torch.ones(2, 1024), [1]),
         lambda result: result.tolist() == [1024, 1024],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("sub.Tensor", "swapped-arguments", 0, 1),
         lambda: aten.sub.Tensor(ramp(2), torch.zeros(2)),
         lambda: aten.sub.Tensor(ramp(2), ramp(2)),
         lambda result: result.tolist() == [-1, -2],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "option-ignored", 2),
         lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=3),
         lambda: aten.add.Tensor(ramp(2), ramp(2)),
         lambda result: result.tolist() == [2, 4],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add.Tensor", "number-stale", 2),
         lambda: [aten.add.Tensor(ramp(2), ramp(2), alpha=alpha) for alpha in (3, 2)][1],
         lambda: [aten.add.Tensor(ramp(size), ramp(size), alpha=size) for size in (2, 3)][1],
         lambda result: result.tolist() == [4, 8],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("add_.Tensor", "late"),
         lambda: one_added_in_place(ramp(3)).tolist(),
         lambda: aten.abs(ramp(3)),
         lambda result: result == [1, 2, 3],
     ),
-    InjectedFault(
+    MutantWithCalls(
         mutant_of("cumsum", "negative-dimension", 1),
         lambda: aten.cumsum(ramp(2, 2), -1),
         lambda: aten.cumsum(ramp(2, 2), 1),
@@ -365,16 +365,16 @@ INJECTED_FAULTS = [
 
 @pytest.fixture(scope="module")
 def injector() -> interposer.Interposer:
-    built = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
-    built.install("CPU", PLACES)
+    built = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    built.install("CPU", POINTS)
     return built
 
 
 @pytest.fixture
 def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
-    def call_with_mutant(fault: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
-        injected = interposer_description(operators.as_interposed(fault), scalar_types())
-        injector.activate(PLACES.index(fault.point), injected)
+    def call_with_mutant(mutant: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
+        injected = interposer_description(operators.as_interposed(mutant), scalar_types())
+        injector.activate(POINTS.index(mutant.point), injected)
         try:
             result = call()
         finally:
@@ -385,12 +385,12 @@ def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any,
     injector.deactivate()
 
 
-@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
-def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: InjectedFault) -> None:
-    result, calls, effects = inject(injected.fault, injected.triggering_call)
+@pytest.mark.parametrize("injected", MUTANTS_WITH_CALLS, ids=lambda injected: injected.mutant.operator)
+def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: MutantWithCalls) -> None:
+    result, calls, effects = inject(injected.mutant, injected.triggering_call)
     assert calls and effects
     right = injected.triggering_call()
-    if injected.fault.operator not in (
+    if injected.mutant.operator not in (
         "strides-ignored",
         "grad-strided",
         "offset-ignored",
@@ -402,21 +402,21 @@ def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: In
         assert injected.wrong(result) and not torch.equal(result, right)
 
 
-@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
+@pytest.mark.parametrize("injected", MUTANTS_WITH_CALLS, ids=lambda injected: injected.mutant.operator)
 def test_a_mutant_has_no_effect_if_its_trigger_condition_is_not_met(
-    inject: Any, injected: InjectedFault
+    inject: Any, injected: MutantWithCalls
 ) -> None:
-    result, _, effects = inject(injected.fault, injected.other_call)
-    assert effects == 0 or injected.fault.operator in ("aliasing-lost", "stale-result", "input-corrupted")
+    result, _, effects = inject(injected.mutant, injected.other_call)
+    assert effects == 0 or injected.mutant.operator in ("aliasing-lost", "stale-result", "input-corrupted")
     if isinstance(result, torch.Tensor):
         assert torch.equal(result, injected.other_call())
 
 
-@pytest.mark.parametrize("injected", INJECTED_FAULTS, ids=lambda injected: injected.fault.operator)
+@pytest.mark.parametrize("injected", MUTANTS_WITH_CALLS, ids=lambda injected: injected.mutant.operator)
 def test_a_mutant_that_is_confined_to_another_dtype_has_no_effect(
-    inject: Any, injected: InjectedFault
+    inject: Any, injected: MutantWithCalls
 ) -> None:
-    confined = dataclasses.replace(injected.fault, dtype="complex128")
+    confined = dataclasses.replace(injected.mutant, dtype="complex128")
     _, calls, effects = inject(confined, injected.triggering_call)
     assert (calls, effects) == (0, 0)
 
@@ -523,7 +523,7 @@ def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
 def test_every_mutation_operator_is_injected_here() -> None:
     tested_elsewhere = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
     tested_elsewhere |= {"host-not-awaited"}  # tested in test_guard_and_autocast.py, on a device with streams
-    assert {injected.fault.operator for injected in INJECTED_FAULTS} | tested_elsewhere == set(
+    assert {injected.mutant.operator for injected in MUTANTS_WITH_CALLS} | tested_elsewhere == set(
         operators.MUTATION_OPERATORS
     )
 
@@ -538,16 +538,16 @@ def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.I
         mutant_of("add.Tensor", "offset-ignored"),
     ]
     injector.set_observed(
-        PLACES.index("aten::add.Tensor"),
+        POINTS.index("aten::add.Tensor"),
         [interposer_description(operators.as_interposed(mutant), scalar_types()) for mutant in faults],
     )
-    injector.take_met()
+    injector.take_triggered()
     injector.observe(True)
     add(ramp(300))
     injector.observe(False)
     triggered = {
         (faults[index].operator, faults[index].value)
-        for _, index, number in injector.take_met()
+        for _, index, number in injector.take_triggered()
         if number == 6
     }
     assert {("last-element", 0), ("tail-of-block", 16), ("above-size", 256)} <= triggered

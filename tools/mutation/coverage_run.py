@@ -190,7 +190,7 @@ class TriggeringResults:
     """The results that trigger each mutant, in the order of use, and the kinds of calls of each point."""
 
     results: dict[Mutant, list[str]]
-    #: (Point, kind of call) -> dtypes of the calls of this kind. The kinds are `operators.QUESTIONS`.
+    #: (Point, kind of call) -> dtypes of the calls of this kind. The kinds are `operators.CALL_KINDS`.
     calls: dict[tuple[str, str], set[str]]
 
 
@@ -215,8 +215,8 @@ def select_results(
     }
     calls: dict[tuple[str, str], set[str]] = {}
     for coverage in coverage_data.coverages:
-        for point_index, question, number in zip(*[iter(coverage.calls)] * 3, strict=True):
-            key = point_names[point_index], operators.QUESTIONS[question]
+        for point_index, call_kind, number in zip(*[iter(coverage.calls)] * 3, strict=True):
+            key = point_names[point_index], operators.CALL_KINDS[call_kind]
             calls.setdefault(key, set()).add(names.get(number, "none"))
         if coverage.verdict != Verdict.PASS.value:
             continue

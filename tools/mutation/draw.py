@@ -45,7 +45,7 @@ def confine_to_dtype(mutant: Mutant, calls: Mapping[tuple[str, str], Set[str]]) 
     if mutant.operator in operators.REFUSAL_OPERATORS:
         return mutant
     number = int(draw_key(str(mutant))[:8], 16)
-    able = calls.get((mutant.point, operators.REQUIRED_CALLS.get(mutant.operator, "called")), set()) - {
+    able = calls.get((mutant.point, operators.REQUIRED_CALL_KIND.get(mutant.operator, "called")), set()) - {
         "none"
     }
     dtypes = sorted(able & set(operators.NEXT_SMALLER_DTYPE) if mutant.operator == "low-precision" else able)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Protocol, cast
 
 _SOURCES = Path(__file__).with_name("csrc")
-_NAME = "conformance_power"
+_NAME = "conformance_mutation"
 #: Debug information and higher optimisation only lengthen the build.
 _FLAGS = ["-O1", "-g0"]
 
-Description = tuple[str, int, int, int]
+MutantDescription = tuple[str, int, int, int]
 
 
 class Interposer(Protocol):
@@ -24,33 +24,33 @@ class Interposer(Protocol):
     def install(self, key: str, names: list[str]) -> None:
         """Interpose the kernels of overloads at a dispatch key."""
 
-    def set_observed(self, place: int, faults: list[Description]) -> None:
+    def set_observed(self, point: int, mutants: list[MutantDescription]) -> None:
         """Select the mutants that are observed at a point."""
 
     def observe(self, on: bool) -> None:
         """Start or stop recording triggered mutants."""
 
-    def take_met(self) -> list[tuple[int, int, int]]:
+    def take_triggered(self) -> list[tuple[int, int, int]]:
         """Return the mutants that were triggered since this method was last called: point, index of the
         mutant, dtype number.
         """
 
-    def activate(self, place: int, fault: Description) -> None:
+    def activate(self, point: int, mutant: MutantDescription) -> None:
         """Enable a mutant at a point."""
 
     def deactivate(self) -> tuple[int, int]:
         """Disable the mutant; return the numbers of triggered and altered calls."""
 
-    def install_guard(self, device: str, faults: list[tuple[str, str]]) -> None:
-        """Interpose the guard of a device permanently. ``faults`` are the guard's mutants."""
+    def install_guard(self, device: str, mutants: list[tuple[str, str]]) -> None:
+        """Interpose the guard of a device permanently. ``mutants`` are the guard's mutants."""
 
     def observe_guard(self, on: bool) -> None:
         """Start or stop recording triggered mutants of the guard."""
 
-    def take_met_of_guard(self) -> list[int]:
+    def take_triggered_guard_mutants(self) -> list[int]:
         """Return the mutants of the guard that were triggered since this method was last called."""
 
-    def activate_guard(self, fault: int) -> None:
+    def activate_guard(self, mutant: int) -> None:
         """Enable a mutant of the guard, given by its index in the argument of `install_guard`."""
 
     def deactivate_guard(self) -> int:
@@ -62,21 +62,21 @@ class Interposer(Protocol):
     def observe_autocast(self, on: bool) -> None:
         """Start or stop recording triggered mutants of autocast."""
 
-    def take_met_of_autocast(self) -> list[tuple[int, str]]:
+    def take_triggered_autocast_mutants(self) -> list[tuple[int, str]]:
         """Return pairs (point, operator) for the events since this method was last called.
 
         A triggered mutant is recorded as its point and its operator. A called point is also recorded, with an
         empty operator.
         """
 
-    def activate_autocast(self, place: int, kind: str) -> None:
+    def activate_autocast(self, point: int, mutation_operator: str) -> None:
         """Enable a mutant of autocast."""
 
     def deactivate_autocast(self) -> tuple[int, int]:
         """Disable the mutant of autocast; return the numbers of triggered and altered calls."""
 
 
-def load(folder: Path) -> Interposer:
+def build_and_load(folder: Path) -> Interposer:
     """Build the extension in ``folder`` if necessary, and load it. Requires ninja and a C++ compiler."""
     from torch.utils import cpp_extension
 

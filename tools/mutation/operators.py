@@ -89,11 +89,11 @@ _UNDECLARED_WRITES = {"aten::_copy_from": 1}
 _COPIES = ("aten::copy_", "aten::_copy_from")
 
 #: Kinds of calls that the coverage run distinguishes at each point, in the interposer's order.
-QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
+CALL_KINDS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
 #: Mutation operator -> the kind of call that can trigger its mutants. Any call can trigger the mutants of an
 #: operator that is not listed.
-REQUIRED_CALLS = {
+REQUIRED_CALL_KIND = {
     **dict.fromkeys(
         ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed"), "returns-floating"
     ),

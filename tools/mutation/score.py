@@ -135,12 +135,12 @@ def count_at_points(
     return count_outcomes(inside, coverage_data)["all"]
 
 
-def half_of_operators(mutant: Mutant) -> str:
+def operator_half(mutant: Mutant) -> str:
     """Return ``HELD_OUT`` if the mutant's operator is held out, else ``OTHERS``."""
     return HELD_OUT if hold_out.is_operator_held_out(mutant.operator) else OTHERS
 
 
-def half_of_parameters(mutant: Mutant) -> str | None:
+def parameter_half(mutant: Mutant) -> str | None:
     """Return ``HELD_OUT`` or ``OTHERS`` for the mutant's drawn parameter, or None if it has no parameter."""
     if not hold_out.has_parameter(mutant):
         return None

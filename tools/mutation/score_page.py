@@ -51,8 +51,8 @@ class PageScores:
         return PageScores(
             score.count_outcomes(outcomes, coverage_data),
             score.count_outcomes(outcomes, coverage_data, score.family_of_point),
-            score.count_outcomes(outcomes, coverage_data, score.half_of_operators),
-            score.count_outcomes(outcomes, coverage_data, score.half_of_parameters),
+            score.count_outcomes(outcomes, coverage_data, score.operator_half),
+            score.count_outcomes(outcomes, coverage_data, score.parameter_half),
             score.count_at_points(outcomes, coverage_data, coverage_data.points_called_at("core")),
             score.count_at_points(outcomes, coverage_data, coverage_data.points_of_checked_overloads("core")),
         )

@@ -77,7 +77,7 @@ class Worker:
 
         A row contains the result id, the verdict, the seconds, the mutants that the calls trigger, and the
         kinds of the calls. Triggered mutants are flat pairs (mutant index, dtype number). The kinds of the
-        calls are flat triples: (point index, index in :data:`tools.mutation.operators.QUESTIONS`, dtype
+        calls are flat triples: (point index, index in :data:`tools.mutation.operators.CALL_KINDS`, dtype
         number).
         """
         coverage_rows = []
@@ -127,8 +127,8 @@ class Worker:
             observed = injector.take_observed()
             for mutant_index, dtype in observed.triggered:
                 triggered += (mutant_offset + mutant_index, dtype)
-            for point_index, question, dtype in observed.calls:
-                calls += (point_offset + point_index, question, dtype)
+            for point_index, call_kind, dtype in observed.calls:
+                calls += (point_offset + point_index, call_kind, dtype)
             mutant_offset += len(injector.mutants)
             point_offset += len(injector.mutation_points)
         return triggered, calls

@@ -13,14 +13,14 @@
 #include <mutex>
 #include <set>
 
-namespace power {
+namespace mutation {
 
 namespace {
 
 using Stack = torch::jit::Stack;
 
-struct Cast {
-  Cast(const c10::OperatorHandle& handle, c10::DispatchKey key)
+struct CastKernel {
+  CastKernel(const c10::OperatorHandle& handle, c10::DispatchKey key)
       : op(handle), original(handle.getComputedKernelForDispatchKey(key)) {
   }
   c10::OperatorHandle op;
@@ -28,16 +28,16 @@ struct Cast {
   c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
 };
 
-std::deque<Cast> g_casts;
+std::deque<CastKernel> g_cast_kernels;
 c10::DispatchKey g_key = c10::DispatchKey::Undefined;
 at::DeviceType g_device = at::kCPU;
-std::atomic<bool> g_observing_casts{false};
-std::atomic<const Cast*> g_wrong_cast{nullptr};
+std::atomic<bool> g_observing{false};
+std::atomic<const CastKernel*> g_mutated_cast{nullptr};
 std::mutex g_cast_mutex;
-std::string g_wrong_kind;
-int64_t g_casts_met = 0;
-int64_t g_casts_changed = 0;
-std::set<std::pair<std::size_t, std::string>> g_casts_seen;
+std::string g_wrong_operator;
+int64_t g_triggered_calls = 0;
+int64_t g_altered_calls = 0;
+std::set<std::pair<std::size_t, std::string>> g_recorded;
 // The value that each weight had at its first cast, by the address of the weight.
 std::map<const void*, at::Tensor> g_old_weights;
 
@@ -51,7 +51,7 @@ std::vector<at::ScalarType> dtypes_of(const Stack& values, std::size_t from) {
   return found;
 }
 
-bool is_cast_in_vain(const std::vector<at::ScalarType>& dtypes) {
+bool has_no_float_dtype(const std::vector<at::ScalarType>& dtypes) {
   for (const at::ScalarType dtype : dtypes) {
     if (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) {
       return false;
@@ -68,13 +68,13 @@ bool is_weight(const c10::IValue& value) {
          value.toTensor().device().type() == g_device;
 }
 
-at::ScalarType other_dtype() {
+at::ScalarType other_low_precision_dtype() {
   return at::autocast::get_autocast_dtype(g_device) == at::kHalf ? at::kBFloat16 : at::kHalf;
 }
 
 // Return the result dtypes of a trial call that changes neither autograd state nor the cast cache.
 template <class Run>
-std::vector<at::ScalarType> tried(const Stack& arguments, Run run) {
+std::vector<at::ScalarType> result_dtypes_of_trial_call(const Stack& arguments, Run run) {
   const at::NoGradGuard no_grad;
   const bool cached = at::autocast::is_autocast_cache_enabled();
   at::autocast::set_autocast_cache_enabled(false);
@@ -88,30 +88,30 @@ std::vector<at::ScalarType> tried(const Stack& arguments, Run run) {
   return dtypes_of(trial, 0);
 }
 
-class Interposed : public c10::OperatorKernel {
+class InterposedCast : public c10::OperatorKernel {
  public:
-  explicit Interposed(const Cast* cast, std::size_t place) : cast_(cast), place_(place) {
+  explicit InterposedCast(const CastKernel* cast, std::size_t point) : cast_(cast), point_(point) {
   }
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    const bool observing = g_observing_casts.load(std::memory_order_acquire);
-    const bool wrong = g_wrong_cast.load(std::memory_order_acquire) == cast_;
-    if (!observing && !wrong) {
+    const bool observing = g_observing.load(std::memory_order_acquire);
+    const bool mutated = g_mutated_cast.load(std::memory_order_acquire) == cast_;
+    if (!observing && !mutated) {
       cast_->original.callBoxed(op, keys, stack);
       return;
     }
     const std::size_t count = op.schema().arguments().size();
     const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-    const auto right = [&](Stack* values) { cast_->original.callBoxed(op, keys, values); };
-    const auto uncast = [&](Stack* values) {
+    const auto call_with_cast = [&](Stack* values) { cast_->original.callBoxed(op, keys, values); };
+    const auto call_without_cast = [&](Stack* values) {
       const c10::impl::ExcludeDispatchKeyGuard guard(g_key);
       op.callBoxed(values);
     };
-    const auto otherwise = [&](Stack* values) {
+    const auto cast_to_other_dtype = [&](Stack* values) {
       const at::ScalarType dtype = at::autocast::get_autocast_dtype(g_device);
       const bool cached = at::autocast::is_autocast_cache_enabled();
       at::autocast::set_autocast_cache_enabled(false);
-      at::autocast::set_autocast_dtype(g_device, other_dtype());
+      at::autocast::set_autocast_dtype(g_device, other_low_precision_dtype());
       try {
         cast_->original.callBoxed(op, keys, values);
       } catch (...) {
@@ -123,61 +123,64 @@ class Interposed : public c10::OperatorKernel {
       at::autocast::set_autocast_cache_enabled(cached);
     };
     if (observing) {
-      const std::vector<at::ScalarType> due = tried(arguments, right);
-      note("");
-      if (!is_cast_in_vain(due) && due != tried(arguments, uncast)) {
-        note("cast-missing");
+      const std::vector<at::ScalarType> expected = result_dtypes_of_trial_call(arguments, call_with_cast);
+      record("");
+      if (!has_no_float_dtype(expected) &&
+          expected != result_dtypes_of_trial_call(arguments, call_without_cast)) {
+        record("cast-missing");
       }
-      if (!is_cast_in_vain(due) && due != tried(arguments, otherwise)) {
-        note("cast-to-other-dtype");
+      if (!has_no_float_dtype(expected) &&
+          expected != result_dtypes_of_trial_call(arguments, cast_to_other_dtype)) {
+        record("cast-to-other-dtype");
       }
       for (const c10::IValue& value : arguments) {
         if (is_weight(value)) {
-          note("cast-stale");
+          record("cast-stale");
         }
       }
-      right(stack);
+      call_with_cast(stack);
       return;
     }
-    std::string kind;
+    std::string mutation_operator;
     {
       const std::lock_guard<std::mutex> lock(g_cast_mutex);
-      kind = g_wrong_kind;
+      mutation_operator = g_wrong_operator;
     }
-    if (kind == "cast-stale") {
-      run_stale(arguments, right, stack);
+    if (mutation_operator == "cast-stale") {
+      run_with_old_weights(arguments, call_with_cast, stack);
       return;
     }
-    const bool missing = kind == "cast-missing";
-    const std::vector<at::ScalarType> due = tried(arguments, right);
+    const bool missing = mutation_operator == "cast-missing";
+    const std::vector<at::ScalarType> expected = result_dtypes_of_trial_call(arguments, call_with_cast);
     const std::vector<at::ScalarType> found =
-        missing ? tried(arguments, uncast) : tried(arguments, otherwise);
-    if (found.empty() || due == found || is_cast_in_vain(due)) {
-      right(stack);
+        missing ? result_dtypes_of_trial_call(arguments, call_without_cast)
+                : result_dtypes_of_trial_call(arguments, cast_to_other_dtype);
+    if (found.empty() || expected == found || has_no_float_dtype(expected)) {
+      call_with_cast(stack);
       return;
     }
-    count_one(true);
+    count_call(true);
     if (missing) {
-      uncast(stack);
+      call_without_cast(stack);
     } else {
-      otherwise(stack);
+      cast_to_other_dtype(stack);
     }
   }
 
  private:
-  void note(const char* kind) const {
+  void record(const char* mutation_operator) const {
     const std::lock_guard<std::mutex> lock(g_cast_mutex);
-    g_casts_seen.insert({place_, kind});
+    g_recorded.insert({point_, mutation_operator});
   }
 
-  static void count_one(bool effect) {
+  static void count_call(bool altered) {
     const std::lock_guard<std::mutex> lock(g_cast_mutex);
-    g_casts_met++;
-    g_casts_changed += effect ? 1 : 0;
+    g_triggered_calls++;
+    g_altered_calls += altered ? 1 : 0;
   }
 
   template <class Run>
-  static void run_stale(const Stack& arguments, Run run, Stack* stack) {
+  static void run_with_old_weights(const Stack& arguments, Run run, Stack* stack) {
     std::vector<std::pair<at::Tensor, at::Tensor>> swapped;
     {
       const at::NoGradGuard no_grad;
@@ -207,7 +210,7 @@ class Interposed : public c10::OperatorKernel {
       run(stack);
       return;
     }
-    count_one(true);
+    count_call(true);
     // Replace the values of the weights by their old values, so that the kernel casts the old values.
     // `restore` undoes the replacement.
     std::vector<at::Tensor> now;
@@ -240,8 +243,8 @@ class Interposed : public c10::OperatorKernel {
     restore();
   }
 
-  const Cast* cast_;
-  std::size_t place_;
+  const CastKernel* cast_;
+  std::size_t point_;
 };
 
 }  // namespace
@@ -257,44 +260,45 @@ void install_autocast(const std::string& key,
                                           dot == std::string::npos ? "" : name.substr(dot + 1));
     const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
         operator_name.name.c_str(), operator_name.overload_name.c_str());
-    g_casts.emplace_back(op, g_key);
-    Cast& cast = g_casts.back();
+    g_cast_kernels.emplace_back(op, g_key);
+    CastKernel& cast = g_cast_kernels.back();
     cast.registration = c10::Dispatcher::singleton().registerImpl(
         operator_name,
         g_key,
-        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Interposed>(&cast, g_casts.size() - 1)),
+        c10::KernelFunction::makeFromBoxedFunctor(
+            std::make_unique<InterposedCast>(&cast, g_cast_kernels.size() - 1)),
         std::nullopt,
         nullptr,
-        "detection power");
+        "mutation testing");
   }
 }
 
 void observe_autocast(bool on) {
-  g_observing_casts.store(on);
+  g_observing.store(on);
 }
 
-std::vector<std::pair<std::size_t, std::string>> take_met_of_autocast() {
+std::vector<std::pair<std::size_t, std::string>> take_triggered_autocast_mutants() {
   const std::lock_guard<std::mutex> lock(g_cast_mutex);
-  std::vector<std::pair<std::size_t, std::string>> seen(g_casts_seen.begin(), g_casts_seen.end());
-  g_casts_seen.clear();
-  return seen;
+  std::vector<std::pair<std::size_t, std::string>> recorded(g_recorded.begin(), g_recorded.end());
+  g_recorded.clear();
+  return recorded;
 }
 
-void activate_autocast(std::size_t place, const std::string& kind) {
+void activate_autocast(std::size_t point, const std::string& mutation_operator) {
   {
     const std::lock_guard<std::mutex> lock(g_cast_mutex);
-    g_wrong_kind = kind;
-    g_casts_met = g_casts_changed = 0;
+    g_wrong_operator = mutation_operator;
+    g_triggered_calls = g_altered_calls = 0;
     g_old_weights.clear();
   }
-  g_wrong_cast.store(&g_casts.at(place));
+  g_mutated_cast.store(&g_cast_kernels.at(point));
 }
 
 std::pair<int64_t, int64_t> deactivate_autocast() {
-  g_wrong_cast.store(nullptr);
+  g_mutated_cast.store(nullptr);
   const std::lock_guard<std::mutex> lock(g_cast_mutex);
   g_old_weights.clear();
-  return {g_casts_met, g_casts_changed};
+  return {g_triggered_calls, g_altered_calls};
 }
 
-}  // namespace power
+}  // namespace mutation

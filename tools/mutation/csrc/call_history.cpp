@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace power {
+namespace mutation {
 
 namespace {
 
@@ -19,15 +19,15 @@ struct Draw {
 };
 
 std::mutex g_mutex;
-std::unordered_map<std::string, at::Tensor> g_stale;
-std::unordered_map<std::string, Draw> g_drawn;
-std::unordered_map<std::string, c10::IValue> g_numbers;
-std::vector<at::Tensor> g_lost;
-std::vector<Due> g_postponed;
+std::unordered_map<std::string, at::Tensor> g_stored_results;
+std::unordered_map<std::string, Draw> g_previous_draws;
+std::unordered_map<std::string, c10::IValue> g_first_arguments;
+std::vector<at::Tensor> g_leaked;
+std::vector<PostponedWrite> g_postponed;
 // Whether any write is postponed. If this is false, a call need not lock `g_mutex`.
-std::atomic<bool> g_owes{false};
+std::atomic<bool> g_has_postponed_writes{false};
 
-void describe(const at::Tensor& tensor, std::ostream& text) {
+void append_description(const at::Tensor& tensor, std::ostream& text) {
   if (!tensor.defined()) {
     text << "none";
     return;
@@ -40,21 +40,21 @@ void describe(const at::Tensor& tensor, std::ostream& text) {
 
 // Append the text of a number, string or device. A generator adds no text, because it is not part of the key
 // of a call.
-void describe(const c10::IValue& value, std::ostream& text) {
+void append_description(const c10::IValue& value, std::ostream& text) {
   if (value.isNone() || value.isBool() || value.isScalar() || value.isString() || value.isDevice()) {
     text << value;
   }
 }
 
-std::string signature(const at::Tensor& tensor) {
+std::string dtype_and_sizes(const at::Tensor& tensor) {
   std::ostringstream text;
-  describe(tensor, text);
+  append_description(tensor, text);
   return text.str();
 }
 
 // Return whether a tensor can still hold postponed values: the dtype and the sizes are equal, and the
 // tensor's storage is large enough.
-bool holds(const at::Tensor& where, const at::Tensor& values) {
+bool can_hold(const at::Tensor& where, const at::Tensor& values) {
   if (where.sizes() != values.sizes() || where.scalar_type() != values.scalar_type()) {
     return false;
   }
@@ -66,9 +66,9 @@ bool holds(const at::Tensor& where, const at::Tensor& values) {
          static_cast<int64_t>(where.storage().nbytes());
 }
 
-std::string all_but(const c10::OperatorName& name,
-                    const std::vector<c10::IValue>& arguments,
-                    std::size_t position) {
+std::string signature_without_argument(const c10::OperatorName& name,
+                                       const std::vector<c10::IValue>& arguments,
+                                       std::size_t position) {
   std::ostringstream text;
   text << name << ' ' << position;
   for (std::size_t i = 0; i < arguments.size(); i++) {
@@ -78,18 +78,18 @@ std::string all_but(const c10::OperatorName& name,
       continue;
     }
     if (value.isTensor()) {
-      describe(value.toTensor(), text);
+      append_description(value.toTensor(), text);
     } else if (value.isList()) {
       for (const c10::IValue& item : value.toListRef()) {
         if (item.isTensor()) {
-          describe(item.toTensor(), text);
+          append_description(item.toTensor(), text);
         } else {
-          describe(item, text);
+          append_description(item, text);
         }
         text << ' ';
       }
     } else {
-      describe(value, text);
+      append_description(value, text);
     }
   }
   return text.str();
@@ -97,25 +97,25 @@ std::string all_but(const c10::OperatorName& name,
 
 }  // namespace
 
-at::Tensor stale(const at::Tensor& fresh) {
-  const std::string key = signature(fresh);
+at::Tensor exchange_stored_result(const at::Tensor& fresh) {
+  const std::string key = dtype_and_sizes(fresh);
   at::Tensor copy = fresh.clone();
   const std::lock_guard<std::mutex> lock(g_mutex);
-  std::swap(g_stale[key], copy);
+  std::swap(g_stored_results[key], copy);
   return copy;
 }
 
-void lose(at::Tensor memory) {
+void leak(at::Tensor memory) {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  g_lost.push_back(std::move(memory));
+  g_leaked.push_back(std::move(memory));
 }
 
-at::Tensor state_of(at::Generator& generator) {
+at::Tensor generator_state(at::Generator& generator) {
   const std::lock_guard<std::mutex> lock(generator.mutex());
   return generator.get_state();
 }
 
-bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
+bool overlap_with_previous_draw(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
   if (at::equal(before, after)) {
     return false;  // the kernel drew nothing
   }
@@ -124,7 +124,7 @@ bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor
   Draw last;
   {
     const std::lock_guard<std::mutex> lock(g_mutex);
-    last = g_drawn[signature(fresh)];
+    last = g_previous_draws[dtype_and_sizes(fresh)];
   }
   const bool follows = last.numbers.defined() && at::equal(last.state, before);
   if (follows) {
@@ -132,39 +132,39 @@ bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor
     fresh.copy_(now.numbers.view(fresh.sizes()));
   }
   const std::lock_guard<std::mutex> lock(g_mutex);
-  std::swap(g_drawn[signature(fresh)], now);
+  std::swap(g_previous_draws[dtype_and_sizes(fresh)], now);
   return follows;
 }
 
-c10::IValue first_number(const c10::OperatorName& name,
-                         const std::vector<c10::IValue>& arguments,
-                         std::size_t position) {
-  const std::string key = all_but(name, arguments, position);
+c10::IValue first_matching_argument(const c10::OperatorName& name,
+                                    const std::vector<c10::IValue>& arguments,
+                                    std::size_t position) {
+  const std::string key = signature_without_argument(name, arguments, position);
   const std::lock_guard<std::mutex> lock(g_mutex);
-  return g_numbers.emplace(key, arguments.at(position)).first->second;
+  return g_first_arguments.emplace(key, arguments.at(position)).first->second;
 }
 
-void postpone(Due due) {
+void postpone_write(PostponedWrite postponed_write) {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  g_postponed.push_back(std::move(due));
-  g_owes.store(true, std::memory_order_release);
+  g_postponed.push_back(std::move(postponed_write));
+  g_has_postponed_writes.store(true, std::memory_order_release);
 }
 
-std::vector<Due> take_postponed() {
-  std::vector<Due> taken;
-  if (g_owes.load(std::memory_order_acquire)) {
+std::vector<PostponedWrite> take_postponed_writes() {
+  std::vector<PostponedWrite> taken;
+  if (g_has_postponed_writes.load(std::memory_order_acquire)) {
     const std::lock_guard<std::mutex> lock(g_mutex);
     taken.swap(g_postponed);
-    g_owes.store(false, std::memory_order_release);
+    g_has_postponed_writes.store(false, std::memory_order_release);
   }
   return taken;
 }
 
-void write(const std::vector<Due>& dues) noexcept {
-  for (const Due& due : dues) {
+void perform_postponed_writes(const std::vector<PostponedWrite>& postponed_writes) noexcept {
+  for (const PostponedWrite& postponed_write : postponed_writes) {
     try {
-      if (holds(due.where, due.values)) {
-        due.where.copy_(due.values);
+      if (can_hold(postponed_write.where, postponed_write.values)) {
+        postponed_write.where.copy_(postponed_write.values);
       }
     } catch (...) {
       // The copy failed, so the postponed values are lost, as they would be on a device.
@@ -172,20 +172,20 @@ void write(const std::vector<Due>& dues) noexcept {
   }
 }
 
-void forget() {
-  const std::vector<Due> due = take_postponed();
-  write(due);
-  std::unordered_map<std::string, at::Tensor> stale;
+void clear_call_history() {
+  const std::vector<PostponedWrite> postponed_writes = take_postponed_writes();
+  perform_postponed_writes(postponed_writes);
+  std::unordered_map<std::string, at::Tensor> results;
   std::unordered_map<std::string, Draw> drawn;
   std::unordered_map<std::string, c10::IValue> numbers;
-  std::vector<at::Tensor> lost;
+  std::vector<at::Tensor> leaked;
   const std::lock_guard<std::mutex> lock(g_mutex);
-  stale.swap(g_stale);
-  drawn.swap(g_drawn);
-  numbers.swap(g_numbers);
-  lost.swap(g_lost);
+  results.swap(g_stored_results);
+  drawn.swap(g_previous_draws);
+  numbers.swap(g_first_arguments);
+  leaked.swap(g_leaked);
   // The local containers now hold the old state. They are declared before the lock, so they are destroyed
   // after its release.
 }
 
-}  // namespace power
+}  // namespace mutation

@@ -9,7 +9,7 @@
 #include <map>
 #include <optional>
 
-namespace power {
+namespace mutation {
 
 namespace {
 
@@ -18,34 +18,34 @@ using c10::DeviceIndex;
 using c10::Stream;
 using c10::impl::DeviceGuardImplInterface;
 
-constexpr int kMost = 64;
+constexpr int kMaxMutants = 64;
 
 // A mutant's number is its index in the list passed to `install_guard`.
 std::map<std::pair<std::string, std::string>, int> g_numbers;
-std::array<std::atomic<bool>, kMost> g_met_of_guard{};
+std::array<std::atomic<bool>, kMaxMutants> g_triggered{};
 std::atomic<bool> g_observing_guard{false};
-std::atomic<int> g_armed{-1};
-std::atomic<int64_t> g_count{0};
+std::atomic<int> g_enabled_mutant{-1};
+std::atomic<int64_t> g_triggered_calls{0};
 
 // One possible mutant of the guard. If a call of a guard function meets the mutant's trigger condition, the
-// function calls `is_wrong`, which records the call and returns whether the mutant is enabled.
-class Spot {
+// function calls `trigger`, which records the call and returns whether the mutant is enabled.
+class GuardMutant {
  public:
-  Spot(const char* place, const char* kind) {
-    const auto found = g_numbers.find({std::string("guard::") + place, kind});
-    number_ = found == g_numbers.end() ? kMost : found->second;
+  GuardMutant(const char* point, const char* mutation_operator) {
+    const auto found = g_numbers.find({std::string("guard::") + point, mutation_operator});
+    number_ = found == g_numbers.end() ? kMaxMutants : found->second;
   }
-  bool is_wrong() const {
-    if (number_ == kMost) {
+  bool trigger() const {
+    if (number_ == kMaxMutants) {
       return false;
     }
     if (g_observing_guard.load(std::memory_order_relaxed)) {
-      g_met_of_guard[static_cast<std::size_t>(number_)].store(true, std::memory_order_relaxed);
+      g_triggered[static_cast<std::size_t>(number_)].store(true, std::memory_order_relaxed);
     }
-    if (g_armed.load(std::memory_order_relaxed) != number_) {
+    if (g_enabled_mutant.load(std::memory_order_relaxed) != number_) {
       return false;
     }
-    g_count++;
+    g_triggered_calls++;
     return true;
   }
 
@@ -53,9 +53,9 @@ class Spot {
   int number_;
 };
 
-class Guard final : public DeviceGuardImplInterface {
+class MutatedGuard final : public DeviceGuardImplInterface {
  public:
-  explicit Guard(const DeviceGuardImplInterface* original) : original_(original) {
+  explicit MutatedGuard(const DeviceGuardImplInterface* original) : original_(original) {
   }
 
   c10::DeviceType type() const override {
@@ -75,11 +75,12 @@ class Guard final : public DeviceGuardImplInterface {
   }
   Stream getStream(Device device) const override {
     const Stream right = original_->getStream(device);
-    if (quiet()) {
+    if (is_inactive()) {
       return right;
     }
-    const std::optional<Stream> first = default_of(right.device());
-    return first && right != *first && default_returned_.is_wrong() ? *first : right;
+    const std::optional<Stream> default_stream = default_stream_of(right.device());
+    return default_stream && right != *default_stream && default_returned_.trigger() ? *default_stream
+                                                                                     : right;
   }
   Stream getDefaultStream(Device device) const override {
     return original_->getDefaultStream(device);
@@ -88,15 +89,17 @@ class Guard final : public DeviceGuardImplInterface {
     return original_->getStreamFromGlobalPool(device, high);
   }
   Stream getNewStream(Device device, int priority) const override {
-    const std::optional<Stream> first = quiet() ? std::nullopt : default_of(located(device));
-    return first && made_.is_wrong() ? *first : original_->getNewStream(device, priority);
+    const std::optional<Stream> default_stream =
+        is_inactive() ? std::nullopt : default_stream_of(with_index(device));
+    return default_stream && new_stream_.trigger() ? *default_stream
+                                                   : original_->getNewStream(device, priority);
   }
   Stream exchangeStream(Stream stream) const override {
-    if (quiet()) {
+    if (is_inactive()) {
       return original_->exchangeStream(stream);
     }
     const Stream before = original_->getStream(stream.device());
-    if (before != stream && not_set_.is_wrong()) {
+    if (before != stream && not_set_.trigger()) {
       return before;
     }
     return original_->exchangeStream(stream);
@@ -111,23 +114,23 @@ class Guard final : public DeviceGuardImplInterface {
               const Stream& stream,
               const DeviceIndex index,
               const c10::EventFlag flag) const override {
-    if (recorded_.is_wrong()) {
+    if (recorded_.trigger()) {
       original_->record(event, original_->getNewStream(stream.device(), 0), index, flag);
     } else {
       original_->record(event, stream, index, flag);
     }
   }
   void block(void* event, const Stream& stream) const override {
-    if (block_dropped_.is_wrong()) {
+    if (block_dropped_.trigger()) {
       return;
     }
-    if (host_waits_.is_wrong()) {
+    if (host_waits_.trigger()) {
       original_->synchronizeEvent(event);
     }
     original_->block(event, stream);
   }
   bool queryEvent(void* event) const override {
-    return queried(event_early_, event_waits_, event_never_, original_->queryEvent(event), [&] {
+    return mutated_query_result(event_early_, event_waits_, event_never_, original_->queryEvent(event), [&] {
       original_->synchronizeEvent(event);
     });
   }
@@ -138,12 +141,13 @@ class Guard final : public DeviceGuardImplInterface {
     return original_->getDeviceCapability(device);
   }
   bool queryStream(const Stream& stream) const override {
-    return queried(stream_early_, stream_waits_, stream_never_, original_->queryStream(stream), [&] {
-      original_->synchronizeStream(stream);
-    });
+    return mutated_query_result(
+        stream_early_, stream_waits_, stream_never_, original_->queryStream(stream), [&] {
+          original_->synchronizeStream(stream);
+        });
   }
   void synchronizeStream(const Stream& stream) const override {
-    if ((quiet() || original_->queryStream(stream)) || !stream_dropped_.is_wrong()) {
+    if ((is_inactive() || original_->queryStream(stream)) || !stream_dropped_.trigger()) {
       original_->synchronizeStream(stream);
     }
   }
@@ -151,12 +155,12 @@ class Guard final : public DeviceGuardImplInterface {
     return original_->isStreamCapturing(stream);
   }
   void synchronizeEvent(void* event) const override {
-    if ((quiet() || original_->queryEvent(event)) || !event_dropped_.is_wrong()) {
+    if ((is_inactive() || original_->queryEvent(event)) || !event_dropped_.trigger()) {
       original_->synchronizeEvent(event);
     }
   }
   void synchronizeDevice(const DeviceIndex index) const override {
-    if (!device_dropped_.is_wrong()) {
+    if (!device_dropped_.trigger()) {
       original_->synchronizeDevice(index);
     }
   }
@@ -168,102 +172,107 @@ class Guard final : public DeviceGuardImplInterface {
     if (right == 0) {
       return right;
     }
-    if (zero_.is_wrong()) {
+    if (zero_.trigger()) {
       return 0;
     }
-    if (negative_.is_wrong()) {
+    if (negative_.trigger()) {
       return -right;
     }
-    return micro_.is_wrong() ? right * 1000 : right;
+    return micro_.trigger() ? right * 1000 : right;
   }
 
  private:
-  static bool quiet() {
-    return g_armed.load(std::memory_order_relaxed) < 0 && !g_observing_guard.load(std::memory_order_relaxed);
+  static bool is_inactive() {
+    return g_enabled_mutant.load(std::memory_order_relaxed) < 0 &&
+           !g_observing_guard.load(std::memory_order_relaxed);
   }
   // Return the default stream of a device, or nothing if the device has no default stream.
-  std::optional<Stream> default_of(Device device) const {
+  std::optional<Stream> default_stream_of(Device device) const {
     try {
       return original_->getDefaultStream(device);
     } catch (const c10::Error&) {
       return std::nullopt;
     }
   }
-  Device located(Device device) const {
+  Device with_index(Device device) const {
     return device.has_index() ? device : original_->getDevice();
   }
   template <class Wait>
-  static bool queried(const Spot& early, const Spot& waits, const Spot& never, bool right, Wait wait) {
-    if (!right && early.is_wrong()) {
+  static bool mutated_query_result(
+      const GuardMutant& early, const GuardMutant& waits, const GuardMutant& never, bool right, Wait wait) {
+    if (!right && early.trigger()) {
       return true;
     }
-    if (!right && waits.is_wrong()) {
+    if (!right && waits.trigger()) {
       wait();
       return true;
     }
-    if (right && never.is_wrong()) {
-      return g_count.load() % 2 == 0;
+    if (right && never.trigger()) {
+      return g_triggered_calls.load() % 2 == 0;
     }
     return right;
   }
 
   const DeviceGuardImplInterface* original_;
-  const Spot default_returned_{"getStream", "default-returned"};
-  const Spot made_{"getNewStream", "one-stream"};
-  const Spot not_set_{"exchangeStream", "stream-not-set"};
-  const Spot recorded_{"record", "on-an-idle-stream"};
-  const Spot block_dropped_{"block", "wait-dropped"};
-  const Spot host_waits_{"block", "host-waits"};
-  const Spot event_early_{"queryEvent", "ready-too-early"};
-  const Spot event_waits_{"queryEvent", "query-waits"};
-  const Spot event_never_{"queryEvent", "never-ready"};
-  const Spot stream_early_{"queryStream", "ready-too-early"};
-  const Spot stream_waits_{"queryStream", "query-waits"};
-  const Spot stream_never_{"queryStream", "never-ready"};
-  const Spot stream_dropped_{"synchronizeStream", "wait-dropped"};
-  const Spot event_dropped_{"synchronizeEvent", "wait-dropped"};
-  const Spot device_dropped_{"synchronizeDevice", "wait-dropped"};
-  const Spot zero_{"elapsedTime", "time-zero"};
-  const Spot negative_{"elapsedTime", "time-negative"};
-  const Spot micro_{"elapsedTime", "time-in-microseconds"};
+  const GuardMutant default_returned_{"getStream", "default-returned"};
+  const GuardMutant new_stream_{"getNewStream", "one-stream"};
+  const GuardMutant not_set_{"exchangeStream", "stream-not-set"};
+  const GuardMutant recorded_{"record", "on-an-idle-stream"};
+  const GuardMutant block_dropped_{"block", "wait-dropped"};
+  const GuardMutant host_waits_{"block", "host-waits"};
+  const GuardMutant event_early_{"queryEvent", "ready-too-early"};
+  const GuardMutant event_waits_{"queryEvent", "query-waits"};
+  const GuardMutant event_never_{"queryEvent", "never-ready"};
+  const GuardMutant stream_early_{"queryStream", "ready-too-early"};
+  const GuardMutant stream_waits_{"queryStream", "query-waits"};
+  const GuardMutant stream_never_{"queryStream", "never-ready"};
+  const GuardMutant stream_dropped_{"synchronizeStream", "wait-dropped"};
+  const GuardMutant event_dropped_{"synchronizeEvent", "wait-dropped"};
+  const GuardMutant device_dropped_{"synchronizeDevice", "wait-dropped"};
+  const GuardMutant zero_{"elapsedTime", "time-zero"};
+  const GuardMutant negative_{"elapsedTime", "time-negative"};
+  const GuardMutant micro_{"elapsedTime", "time-in-microseconds"};
 };
 
 }  // namespace
 
 void install_guard(const std::string& device,
-                   const std::vector<std::pair<std::string, std::string>>& faults) {
-  TORCH_CHECK(
-      faults.size() < kMost, "the guard supports at most ", kMost - 1, " mutants, not ", faults.size());
-  for (std::size_t i = 0; i < faults.size(); i++) {
-    g_numbers[faults[i]] = static_cast<int>(i);
+                   const std::vector<std::pair<std::string, std::string>>& mutants) {
+  TORCH_CHECK(mutants.size() < kMaxMutants,
+              "the guard supports at most ",
+              kMaxMutants - 1,
+              " mutants, not ",
+              mutants.size());
+  for (std::size_t i = 0; i < mutants.size(); i++) {
+    g_numbers[mutants[i]] = static_cast<int>(i);
   }
   auto& slot = c10::impl::device_guard_impl_registry[static_cast<std::size_t>(Device(device).type())];
   // The new guard is never destroyed, because torch never destroys guards.
-  slot.store(new Guard(slot.load()));
+  slot.store(new MutatedGuard(slot.load()));
 }
 
 void observe_guard(bool on) {
   g_observing_guard.store(on);
 }
 
-std::vector<int> take_met_of_guard() {
-  std::vector<int> met;
-  for (int i = 0; i < kMost; i++) {
-    if (g_met_of_guard[static_cast<std::size_t>(i)].exchange(false)) {
-      met.push_back(i);
+std::vector<int> take_triggered_guard_mutants() {
+  std::vector<int> triggered;
+  for (int i = 0; i < kMaxMutants; i++) {
+    if (g_triggered[static_cast<std::size_t>(i)].exchange(false)) {
+      triggered.push_back(i);
     }
   }
-  return met;
+  return triggered;
 }
 
-void activate_guard(int fault) {
-  g_count = 0;
-  g_armed.store(fault);
+void activate_guard(int mutant) {
+  g_triggered_calls = 0;
+  g_enabled_mutant.store(mutant);
 }
 
 int64_t deactivate_guard() {
-  g_armed.store(-1);
-  return g_count.load();
+  g_enabled_mutant.store(-1);
+  return g_triggered_calls.load();
 }
 
-}  // namespace power
+}  // namespace mutation

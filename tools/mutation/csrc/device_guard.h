@@ -6,20 +6,21 @@
 #include <utility>
 #include <vector>
 
-namespace power {
+namespace mutation {
 
-// Replace torch's guard of a device permanently by a guard that can run mutants. `faults` lists the possible
+// Replace torch's guard of a device permanently by a guard that can run mutants. `mutants` lists the possible
 // mutants: pairs of a mutation point, such as "guard::record", and a mutation operator.
-void install_guard(const std::string& device, const std::vector<std::pair<std::string, std::string>>& faults);
+void install_guard(const std::string& device,
+                   const std::vector<std::pair<std::string, std::string>>& mutants);
 
 void observe_guard(bool on);
 
 // Return the numbers of the mutants that were triggered since the last call of this function.
-std::vector<int> take_met_of_guard();
+std::vector<int> take_triggered_guard_mutants();
 
-void activate_guard(int fault);
+void activate_guard(int mutant);
 
 // Disable the mutant. Return the number of triggered calls; the mutant has altered each of them.
 int64_t deactivate_guard();
 
-}  // namespace power
+}  // namespace mutation

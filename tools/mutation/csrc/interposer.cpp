@@ -16,74 +16,75 @@
 #include "device_guard.h"
 #include "mutant.h"
 
-namespace power {
+namespace mutation {
 
 namespace {
 
 // True while a mutant or its trigger conditions run. Operator calls then go to the original kernels.
 thread_local bool t_inside = false;
 
-class Inside {
+class InsideMutant {
  public:
-  Inside() {
+  InsideMutant() {
     t_inside = true;
   }
-  ~Inside() {
+  ~InsideMutant() {
     t_inside = false;
   }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  InsideMutant(const InsideMutant&) = delete;
+  InsideMutant& operator=(const InsideMutant&) = delete;
 
  private:
   at::AutoDispatchBelowADInplaceOrView below_;
 };
 
-struct Interposed {
-  Interposed(const c10::OperatorHandle& op, c10::DispatchKey key)
-      : place(op), original(op.getComputedKernelForDispatchKey(key)) {
+struct InterposedKernel {
+  InterposedKernel(const c10::OperatorHandle& op, c10::DispatchKey key)
+      : overload(op), original(op.getComputedKernelForDispatchKey(key)) {
   }
 
-  Place place;
+  OverloadProperties overload;
   c10::SafeKernelFunction original;
-  std::vector<Fault> observed;
+  std::vector<Mutant> observed;
   c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
   // The triggered mutants: pairs of an index in `observed` and the call's dtype as a number. `mutex` protects
   // the set.
   std::mutex mutex;
-  std::set<std::pair<std::size_t, int>> met;
+  std::set<std::pair<std::size_t, int>> triggered;
 };
 
-class Original : public Kernel {
+class OriginalKernel : public Kernel {
  public:
-  Original(const Interposed& interposed, c10::DispatchKeySet keys) : interposed_(interposed), keys_(keys) {
+  OriginalKernel(const InterposedKernel& interposed, c10::DispatchKeySet keys)
+      : interposed_(interposed), keys_(keys) {
   }
   void call(Stack* stack) const override {
-    interposed_.original.callBoxed(interposed_.place.op, keys_, stack);
+    interposed_.original.callBoxed(interposed_.overload.op, keys_, stack);
   }
 
  private:
-  const Interposed& interposed_;
+  const InterposedKernel& interposed_;
   c10::DispatchKeySet keys_;
 };
 
-std::deque<Interposed> g_interposed;
+std::deque<InterposedKernel> g_interposed;
 std::atomic<bool> g_observing{false};
 
 // The interposed kernel with the enabled mutant. The pointer changes only while no kernel runs.
-std::atomic<Interposed*> g_faulty{nullptr};
-Fault g_fault;
+std::atomic<InterposedKernel*> g_mutated_kernel{nullptr};
+Mutant g_enabled_mutant;
 std::mutex g_count_mutex;
-int64_t g_met = 0;
-int64_t g_effects = 0;
+int64_t g_triggered_calls = 0;
+int64_t g_altered_calls = 0;
 
-void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
-  Call call(interposed->place, *stack);
+void observe(InterposedKernel* interposed, const Kernel& kernel, Stack* stack) {
+  Call call(interposed->overload, *stack);
   const int dtype = call.dtype();
   std::vector<std::size_t> possible;
   {
     const std::lock_guard<std::mutex> lock(interposed->mutex);
     for (std::size_t i = 0; i < interposed->observed.size(); i++) {
-      if (interposed->met.count({i, dtype}) == 0) {
+      if (interposed->triggered.count({i, dtype}) == 0) {
         possible.push_back(i);
       }
     }
@@ -92,19 +93,19 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
     kernel.call(stack);
     return;
   }
-  std::vector<std::size_t> met;
-  const auto keep = [&] {
+  std::vector<std::size_t> triggered;
+  const auto store_triggered = [&] {
     const std::lock_guard<std::mutex> lock(interposed->mutex);
-    for (std::size_t i : met) {
-      interposed->met.insert({i, dtype});
+    for (std::size_t i : triggered) {
+      interposed->triggered.insert({i, dtype});
     }
   };
   std::vector<std::size_t> next;
   for (std::size_t i : possible) {
-    const Fault& fault = interposed->observed[i];
+    const Mutant& mutant = interposed->observed[i];
     try {
-      if (call.meets_before(fault)) {
-        call.keep(fault);
+      if (call.meets_condition_before_kernel(mutant)) {
+        call.store_old_values(mutant);
         next.push_back(i);
       }
     } catch (const c10::Error&) {
@@ -116,91 +117,92 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
     kernel.call(stack);
   } catch (const c10::Error&) {
     for (std::size_t i : possible) {
-      if (Call::meets_error(interposed->observed[i])) {
-        met.push_back(i);
+      if (Call::meets_condition_of_error(interposed->observed[i])) {
+        triggered.push_back(i);
       }
     }
     // The kernel has thrown. Mutants that pass another value of an option or of a number are triggered too,
     // because the call might not throw with that value.
     for (std::size_t i : next) {
-      const Kind kind = interposed->observed[i].kind;
-      if (kind == Kind::kOptionIgnored || kind == Kind::kNumberStale) {
-        met.push_back(i);
+      const MutationOperator mutation_operator = interposed->observed[i].mutation_operator;
+      if (mutation_operator == MutationOperator::kOptionIgnored ||
+          mutation_operator == MutationOperator::kNumberStale) {
+        triggered.push_back(i);
       }
     }
-    keep();
+    store_triggered();
     throw;
   }
-  const Stack results(stack->end() - static_cast<std::ptrdiff_t>(interposed->place.results), stack->end());
+  const Stack results(stack->end() - static_cast<std::ptrdiff_t>(interposed->overload.results), stack->end());
   for (std::size_t i : next) {
     try {
-      if (call.meets_after(interposed->observed[i], results)) {
-        met.push_back(i);
+      if (call.meets_condition_after_kernel(interposed->observed[i], results)) {
+        triggered.push_back(i);
       }
     } catch (const c10::Error&) {
     }
   }
-  keep();
+  store_triggered();
 }
 
 // An object whose destructor, at the end of the current call, writes the values that earlier calls postponed.
-class Afterwards {
+class PostponedWriter {
  public:
-  Afterwards() : due_(take_postponed()) {
+  PostponedWriter() : postponed_writes_(take_postponed_writes()) {
   }
-  ~Afterwards() {
-    if (!due_.empty()) {
-      const Inside inside;
-      write(due_);
+  ~PostponedWriter() {
+    if (!postponed_writes_.empty()) {
+      const InsideMutant inside;
+      perform_postponed_writes(postponed_writes_);
     }
   }
-  Afterwards(const Afterwards&) = delete;
-  Afterwards& operator=(const Afterwards&) = delete;
+  PostponedWriter(const PostponedWriter&) = delete;
+  PostponedWriter& operator=(const PostponedWriter&) = delete;
 
  private:
-  const std::vector<Due> due_;
+  const std::vector<PostponedWrite> postponed_writes_;
 };
 
 class Interposer : public c10::OperatorKernel {
  public:
-  explicit Interposer(Interposed* interposed) : interposed_(interposed) {
+  explicit Interposer(InterposedKernel* interposed) : interposed_(interposed) {
   }
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
-    const Original kernel(*interposed_, keys);
+    const OriginalKernel kernel(*interposed_, keys);
     if (t_inside) {
       kernel.call(stack);
       return;
     }
-    const Afterwards afterwards;
-    const bool faulty = g_faulty.load(std::memory_order_acquire) == interposed_;
-    if (!(faulty || g_observing.load(std::memory_order_acquire))) {
+    const PostponedWriter postponed_writer;
+    const bool is_mutated = g_mutated_kernel.load(std::memory_order_acquire) == interposed_;
+    if (!(is_mutated || g_observing.load(std::memory_order_acquire))) {
       kernel.call(stack);
       return;
     }
-    const Inside inside;
-    if (!faulty) {
+    const InsideMutant inside;
+    if (!is_mutated) {
       observe(interposed_, kernel, stack);
       return;
     }
-    int64_t met = 0;
+    int64_t triggered_calls = 0;
     bool sure = false;
     {
       const std::lock_guard<std::mutex> lock(g_count_mutex);
-      met = g_met;
-      sure = g_effects != 0;
+      triggered_calls = g_triggered_calls;
+      sure = g_altered_calls != 0;
     }
-    const int64_t before = met;
-    bool effect = false;
+    const int64_t before = triggered_calls;
+    bool altered = false;
     const auto count = [&] {
       const std::lock_guard<std::mutex> lock(g_count_mutex);
-      g_met += met - before;
-      g_effects += effect ? 1 : 0;
+      g_triggered_calls += triggered_calls - before;
+      g_altered_calls += altered ? 1 : 0;
     };
     try {
-      effect = run_faulty(interposed_->place, g_fault, kernel, stack, &met, sure);
+      altered = run_mutant(interposed_->overload, g_enabled_mutant, kernel, stack, &triggered_calls, sure);
     } catch (...) {
-      effect = met != before;
+      altered = triggered_calls != before;
       count();
       throw;
     }
@@ -208,135 +210,136 @@ class Interposer : public c10::OperatorKernel {
   }
 
  private:
-  Interposed* interposed_;
+  InterposedKernel* interposed_;
 };
 
 using Description = std::tuple<std::string, std::size_t, int64_t, int>;
 
-Fault fault_of(const Place& place, const Description& description) {
-  Fault fault{kind_named(std::get<0>(description)),
-              std::get<1>(description),
-              std::get<2>(description),
-              std::get<3>(description)};
-  if (fault.kind == Kind::kOptionIgnored) {
-    const c10::Argument& argument = place.op.schema().arguments().at(fault.position);
+Mutant mutant_from_description(const OverloadProperties& overload, const Description& description) {
+  Mutant mutant{mutation_operator_named(std::get<0>(description)),
+                std::get<1>(description),
+                std::get<2>(description),
+                std::get<3>(description)};
+  if (mutant.mutation_operator == MutationOperator::kOptionIgnored) {
+    const c10::Argument& argument = overload.op.schema().arguments().at(mutant.position);
     if (argument.default_value()) {
-      fault.neutral = *argument.default_value();
+      mutant.replacement_value = *argument.default_value();
     } else if (argument.type()->kind() == c10::TypeKind::ListType) {
-      fault.is_list = true;
+      mutant.is_list = true;
     } else if (argument.type()->kind() == c10::TypeKind::BoolType) {
-      fault.neutral = fault.value != 0;
+      mutant.replacement_value = mutant.value != 0;
     } else if (argument.type()->kind() == c10::TypeKind::IntType) {
-      fault.neutral = fault.value;
+      mutant.replacement_value = mutant.value;
     }
   }
-  return fault;
+  return mutant;
 }
 
 void install(const std::string& key_name, const std::vector<std::string>& names) {
   const c10::DispatchKey key = c10::parseDispatchKey(key_name);
   for (const std::string& name : names) {
     const std::size_t dot = name.find('.');
-    const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-    const c10::OperatorName operator_name(name.substr(0, dot), overload);
+    const std::string overload_name = dot == std::string::npos ? "" : name.substr(dot + 1);
+    const c10::OperatorName operator_name(name.substr(0, dot), overload_name);
     const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
         operator_name.name.c_str(), operator_name.overload_name.c_str());
     g_interposed.emplace_back(op, key);
-    Interposed& interposed = g_interposed.back();
+    InterposedKernel& interposed = g_interposed.back();
     interposed.registration = c10::Dispatcher::singleton().registerImpl(
         operator_name,
         key,
         c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Interposer>(&interposed)),
         std::nullopt,
         nullptr,
-        "detection power");
+        "mutation testing");
   }
 }
 
-Interposed& at(std::size_t place) {
-  TORCH_CHECK_INDEX(place < g_interposed.size(),
+InterposedKernel& kernel_at_point(std::size_t point) {
+  TORCH_CHECK_INDEX(point < g_interposed.size(),
                     "point index ",
-                    place,
+                    point,
                     " is out of range for ",
                     g_interposed.size(),
                     " points");
-  return g_interposed[place];
+  return g_interposed[point];
 }
 
-void set_observed(std::size_t place, const std::vector<Description>& faults) {
-  Interposed& interposed = at(place);
+void set_observed(std::size_t point, const std::vector<Description>& mutants) {
+  InterposedKernel& interposed = kernel_at_point(point);
   interposed.observed.clear();
-  for (const Description& description : faults) {
-    interposed.observed.push_back(fault_of(interposed.place, description));
+  for (const Description& description : mutants) {
+    interposed.observed.push_back(mutant_from_description(interposed.overload, description));
   }
 }
 
-std::vector<std::tuple<std::size_t, std::size_t, int>> take_met() {
+std::vector<std::tuple<std::size_t, std::size_t, int>> take_triggered() {
   std::vector<std::tuple<std::size_t, std::size_t, int>> all;
   for (std::size_t i = 0; i < g_interposed.size(); i++) {
-    std::set<std::pair<std::size_t, int>> met;
+    std::set<std::pair<std::size_t, int>> triggered;
     {
       const std::lock_guard<std::mutex> lock(g_interposed[i].mutex);
-      met.swap(g_interposed[i].met);
+      triggered.swap(g_interposed[i].triggered);
     }
-    for (const auto& [fault, dtype] : met) {
-      all.emplace_back(i, fault, dtype);
+    for (const auto& [mutant, dtype] : triggered) {
+      all.emplace_back(i, mutant, dtype);
     }
   }
-  forget();
+  clear_call_history();
   return all;
 }
 
-void activate(std::size_t place, const Description& description) {
-  Interposed& interposed = at(place);
-  g_fault = fault_of(interposed.place, description);
-  g_met = g_effects = 0;
-  g_faulty.store(&interposed, std::memory_order_release);
+void activate(std::size_t point, const Description& description) {
+  InterposedKernel& interposed = kernel_at_point(point);
+  g_enabled_mutant = mutant_from_description(interposed.overload, description);
+  g_triggered_calls = g_altered_calls = 0;
+  g_mutated_kernel.store(&interposed, std::memory_order_release);
 }
 
 std::pair<int64_t, int64_t> deactivate() {
-  g_faulty.store(nullptr, std::memory_order_release);
+  g_mutated_kernel.store(nullptr, std::memory_order_release);
   {
-    const Inside inside;
-    forget();
+    const InsideMutant inside;
+    clear_call_history();
   }
   const std::lock_guard<std::mutex> lock(g_count_mutex);
-  return {g_met, g_effects};
+  return {g_triggered_calls, g_altered_calls};
 }
 
 }  // namespace
 
-}  // namespace power
+}  // namespace mutation
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   namespace py = pybind11;
   module.def("install",
-             &power::install,
+             &mutation::install,
              py::arg("key"),
              py::arg("names"),
              "Interpose the kernels of overloads. A mutation point is an index into `names`.");
   module.def("set_observed",
-             &power::set_observed,
-             py::arg("place"),
-             py::arg("faults"),
+             &mutation::set_observed,
+             py::arg("point"),
+             py::arg("mutants"),
              "Select the mutants whose trigger conditions are observed at a mutation point.");
-  module.def("observe", [](bool on) { power::g_observing.store(on); }, py::arg("on"));
-  module.def("take_met",
-             &power::take_met,
+  module.def("observe", [](bool on) { mutation::g_observing.store(on); }, py::arg("on"));
+  module.def("take_triggered",
+             &mutation::take_triggered,
              "Return the mutants triggered since the last call: mutation point, index of the mutant, dtype.");
-  module.def("activate", &power::activate, py::arg("place"), py::arg("fault"));
+  module.def("activate", &mutation::activate, py::arg("point"), py::arg("mutant"));
   module.def("deactivate",
-             &power::deactivate,
+             &mutation::deactivate,
              "Disable the mutant; return the numbers of triggered and altered calls.");
-  module.def("install_guard", &power::install_guard, py::arg("device"), py::arg("faults"));
-  module.def("observe_guard", &power::observe_guard, py::arg("on"));
-  module.def("take_met_of_guard", &power::take_met_of_guard);
-  module.def("activate_guard", &power::activate_guard, py::arg("fault"));
-  module.def("deactivate_guard", &power::deactivate_guard);
+  module.def("install_guard", &mutation::install_guard, py::arg("device"), py::arg("mutants"));
+  module.def("observe_guard", &mutation::observe_guard, py::arg("on"));
+  module.def("take_triggered_guard_mutants", &mutation::take_triggered_guard_mutants);
+  module.def("activate_guard", &mutation::activate_guard, py::arg("mutant"));
+  module.def("deactivate_guard", &mutation::deactivate_guard);
   module.def(
-      "install_autocast", &power::install_autocast, py::arg("key"), py::arg("device"), py::arg("names"));
-  module.def("observe_autocast", &power::observe_autocast, py::arg("on"));
-  module.def("take_met_of_autocast", &power::take_met_of_autocast);
-  module.def("activate_autocast", &power::activate_autocast, py::arg("place"), py::arg("kind"));
-  module.def("deactivate_autocast", &power::deactivate_autocast);
+      "install_autocast", &mutation::install_autocast, py::arg("key"), py::arg("device"), py::arg("names"));
+  module.def("observe_autocast", &mutation::observe_autocast, py::arg("on"));
+  module.def("take_triggered_autocast_mutants", &mutation::take_triggered_autocast_mutants);
+  module.def(
+      "activate_autocast", &mutation::activate_autocast, py::arg("point"), py::arg("mutation_operator"));
+  module.def("deactivate_autocast", &mutation::deactivate_autocast);
 }

@@ -12,86 +12,88 @@
 #include "call_history.h"
 #include "values.h"
 
-namespace power {
+namespace mutation {
 
 namespace {
 
-const std::map<std::string, Kind>& kinds() {
-  static const std::map<std::string, Kind> names = {
-      {"last-element", Kind::kLastElement},
-      {"tail-of-block", Kind::kTail},
-      {"above-size", Kind::kAbove},
-      {"scalar-only", Kind::kScalarOnly},
-      {"rank", Kind::kRank},
-      {"nan-lost", Kind::kNanLost},
-      {"infinity-lost", Kind::kInfinityLost},
-      {"signed-zero-lost", Kind::kSignedZeroLost},
-      {"subnormal-flushed", Kind::kSubnormalFlushed},
-      {"low-precision", Kind::kLowPrecision},
-      {"bool-byte", Kind::kBoolByte},
-      {"result-dtype", Kind::kResultDtype},
-      {"result-strides", Kind::kResultStrides},
-      {"aliasing-lost", Kind::kAliasingLost},
-      {"aliasing-gained", Kind::kAliasingGained},
-      {"input-corrupted", Kind::kInputCorrupted},
-      {"write-lost", Kind::kWriteLost},
-      {"write-partial", Kind::kWritePartial},
-      {"write-astray", Kind::kWriteAstray},
-      {"host-not-awaited", Kind::kHostNotAwaited},
-      {"out-not-resized", Kind::kOutNotResized},
-      {"stale-result", Kind::kStaleResult},
-      {"late", Kind::kLate},
-      {"flaky", Kind::kFlaky},
-      {"leak", Kind::kLeak},
-      {"empty-input", Kind::kEmptyInput},
-      {"gradient-of-one-input", Kind::kGradientOfOneInput},
-      {"strides-ignored", Kind::kStridesIgnored},
-      {"expanded-ignored", Kind::kExpandedIgnored},
-      {"offset-ignored", Kind::kOffsetIgnored},
-      {"offset-and-strides-ignored", Kind::kOffsetAndStridesIgnored},
-      {"offset-in-channels-last-ignored", Kind::kOffsetInChannelsLastIgnored},
-      {"offset-in-other-rank-ignored", Kind::kOffsetInOtherRankIgnored},
-      {"int-53-bits", Kind::kInt53Bits},
-      {"long-sum", Kind::kLongSum},
-      {"swapped-arguments", Kind::kSwappedArguments},
-      {"option-ignored", Kind::kOptionIgnored},
-      {"number-stale", Kind::kNumberStale},
-      {"negative-dimension", Kind::kNegativeDimension},
-      {"error-missing", Kind::kErrorMissing},
-      {"error-type", Kind::kErrorType},
-      {"generator-frozen", Kind::kGeneratorFrozen},
-      {"generator-overlap", Kind::kGeneratorOverlap},
-      {"called", Kind::kCalled},
+const std::map<std::string, MutationOperator>& mutation_operators_by_name() {
+  static const std::map<std::string, MutationOperator> names = {
+      {"last-element", MutationOperator::kLastElement},
+      {"tail-of-block", MutationOperator::kTail},
+      {"above-size", MutationOperator::kAbove},
+      {"scalar-only", MutationOperator::kScalarOnly},
+      {"rank", MutationOperator::kRank},
+      {"nan-lost", MutationOperator::kNanLost},
+      {"infinity-lost", MutationOperator::kInfinityLost},
+      {"signed-zero-lost", MutationOperator::kSignedZeroLost},
+      {"subnormal-flushed", MutationOperator::kSubnormalFlushed},
+      {"low-precision", MutationOperator::kLowPrecision},
+      {"bool-byte", MutationOperator::kBoolByte},
+      {"result-dtype", MutationOperator::kResultDtype},
+      {"result-strides", MutationOperator::kResultStrides},
+      {"aliasing-lost", MutationOperator::kAliasingLost},
+      {"aliasing-gained", MutationOperator::kAliasingGained},
+      {"input-corrupted", MutationOperator::kInputCorrupted},
+      {"write-lost", MutationOperator::kWriteLost},
+      {"write-partial", MutationOperator::kWritePartial},
+      {"write-astray", MutationOperator::kWriteAstray},
+      {"host-not-awaited", MutationOperator::kHostNotAwaited},
+      {"out-not-resized", MutationOperator::kOutNotResized},
+      {"stale-result", MutationOperator::kStaleResult},
+      {"late", MutationOperator::kLate},
+      {"flaky", MutationOperator::kFlaky},
+      {"leak", MutationOperator::kLeak},
+      {"empty-input", MutationOperator::kEmptyInput},
+      {"gradient-of-one-input", MutationOperator::kGradientOfOneInput},
+      {"strides-ignored", MutationOperator::kStridesIgnored},
+      {"expanded-ignored", MutationOperator::kExpandedIgnored},
+      {"offset-ignored", MutationOperator::kOffsetIgnored},
+      {"offset-and-strides-ignored", MutationOperator::kOffsetAndStridesIgnored},
+      {"offset-in-channels-last-ignored", MutationOperator::kOffsetInChannelsLastIgnored},
+      {"offset-in-other-rank-ignored", MutationOperator::kOffsetInOtherRankIgnored},
+      {"int-53-bits", MutationOperator::kInt53Bits},
+      {"long-sum", MutationOperator::kLongSum},
+      {"swapped-arguments", MutationOperator::kSwappedArguments},
+      {"option-ignored", MutationOperator::kOptionIgnored},
+      {"number-stale", MutationOperator::kNumberStale},
+      {"negative-dimension", MutationOperator::kNegativeDimension},
+      {"error-missing", MutationOperator::kErrorMissing},
+      {"error-type", MutationOperator::kErrorType},
+      {"generator-frozen", MutationOperator::kGeneratorFrozen},
+      {"generator-overlap", MutationOperator::kGeneratorOverlap},
+      {"called", MutationOperator::kCalled},
   };
   return names;
 }
 
 // Return whether a mutation operator changes the arguments that the kernel receives.
-bool alters_arguments(Kind kind) {
-  switch (kind) {
-    case Kind::kStridesIgnored:
-    case Kind::kExpandedIgnored:
-    case Kind::kOffsetIgnored:
-    case Kind::kOffsetAndStridesIgnored:
-    case Kind::kOffsetInChannelsLastIgnored:
-    case Kind::kOffsetInOtherRankIgnored:
-    case Kind::kInt53Bits:
-    case Kind::kLongSum:
-    case Kind::kSwappedArguments:
-    case Kind::kOptionIgnored:
-    case Kind::kNumberStale:
-    case Kind::kNegativeDimension:
+bool alters_arguments(MutationOperator mutation_operator) {
+  switch (mutation_operator) {
+    case MutationOperator::kStridesIgnored:
+    case MutationOperator::kExpandedIgnored:
+    case MutationOperator::kOffsetIgnored:
+    case MutationOperator::kOffsetAndStridesIgnored:
+    case MutationOperator::kOffsetInChannelsLastIgnored:
+    case MutationOperator::kOffsetInOtherRankIgnored:
+    case MutationOperator::kInt53Bits:
+    case MutationOperator::kLongSum:
+    case MutationOperator::kSwappedArguments:
+    case MutationOperator::kOptionIgnored:
+    case MutationOperator::kNumberStale:
+    case MutationOperator::kNegativeDimension:
       return true;
     default:
       return false;
   }
 }
 
-bool needs_old_values(Kind kind) {
-  return kind == Kind::kWriteLost || kind == Kind::kWritePartial || kind == Kind::kHostNotAwaited;
+bool needs_old_values(MutationOperator mutation_operator) {
+  return mutation_operator == MutationOperator::kWriteLost ||
+         mutation_operator == MutationOperator::kWritePartial ||
+         mutation_operator == MutationOperator::kHostNotAwaited;
 }
 
-std::optional<at::Tensor> tensor_at(const Stack& values, std::size_t position) {
+std::optional<at::Tensor> plain_tensor_at(const Stack& values, std::size_t position) {
   if (position >= values.size() || !values[position].isTensor()) {
     return std::nullopt;
   }
@@ -102,7 +104,7 @@ std::optional<at::Tensor> tensor_at(const Stack& values, std::size_t position) {
   return tensor;
 }
 
-void collect(const c10::IValue& value, std::vector<at::Tensor>* found) {
+void collect_tensors(const c10::IValue& value, std::vector<at::Tensor>* found) {
   if (value.isTensor()) {
     if (is_plain(value.toTensor())) {
       found->push_back(value.toTensor());
@@ -119,7 +121,7 @@ void collect(const c10::IValue& value, std::vector<at::Tensor>* found) {
 std::vector<at::Tensor> tensors_of(const Stack& values) {
   std::vector<at::Tensor> found;
   for (const c10::IValue& value : values) {
-    collect(value, &found);
+    collect_tensors(value, &found);
   }
   return found;
 }
@@ -143,30 +145,32 @@ int64_t summed_dimension(const at::Tensor& argument, const std::vector<at::Tenso
   return -1;
 }
 
-c10::IValue neutral(const Fault& fault, const c10::IValue& value) {
-  if (fault.is_list && value.isIntList()) {
-    return std::vector<int64_t>(value.toIntList().size(), fault.value);
+c10::IValue replacement_of_option(const Mutant& mutant, const c10::IValue& value) {
+  if (mutant.is_list && value.isIntList()) {
+    return std::vector<int64_t>(value.toIntList().size(), mutant.value);
   }
-  return fault.neutral;
+  return mutant.replacement_value;
 }
 
 // Return the number that the first call with otherwise equal arguments passed at this position. Tensors
 // passed to out= are ignored, because the number may determine their sizes.
-c10::IValue first_number_of(const Place& place, const Stack& arguments, std::size_t position) {
+c10::IValue first_matching_number(const OverloadProperties& overload,
+                                  const Stack& arguments,
+                                  std::size_t position) {
   Stack read = arguments;
   for (std::size_t i = 0; i < read.size(); i++) {
-    if (place.outs[i]) {
+    if (overload.out_arguments[i]) {
       read[i] = c10::IValue();
     }
   }
-  return first_number(place.op.operator_name(), read, position);
+  return first_matching_argument(overload.op.operator_name(), read, position);
 }
 
-bool is_wrapped(const c10::IValue& dimension) {
+bool is_negative_dimension(const c10::IValue& dimension) {
   return dimension.isInt() && dimension.toInt() < 0;
 }
 
-bool has_wrapped(const c10::IValue& value) {
+bool has_negative_dimension(const c10::IValue& value) {
   if (value.isIntList()) {
     for (int64_t dimension : value.toIntVector()) {
       if (dimension < 0) {
@@ -174,11 +178,11 @@ bool has_wrapped(const c10::IValue& value) {
       }
     }
   }
-  return is_wrapped(value);
+  return is_negative_dimension(value);
 }
 
 // Return dimensions counted from the wrong end: -1 becomes 0, -2 becomes 1.
-c10::IValue misread(const c10::IValue& value) {
+c10::IValue count_from_wrong_end(const c10::IValue& value) {
   if (value.isInt()) {
     return -value.toInt() - 1;
   }
@@ -191,16 +195,16 @@ c10::IValue misread(const c10::IValue& value) {
 
 // Return whether a call has the property with this number: 0 any call, 1 has a floating-point result, 2 has a
 // bool result, 3 has an int64 argument. The coverage run asks for these properties.
-bool was_called(int64_t question,
-                const std::vector<at::Tensor>& inputs,
-                const std::vector<at::Tensor>& results) {
-  switch (question) {
+bool call_has_property(int64_t property,
+                       const std::vector<at::Tensor>& inputs,
+                       const std::vector<at::Tensor>& results) {
+  switch (property) {
     case 0:
       return true;
     case 1:
     case 2:
       for (const at::Tensor& result : results) {
-        if (question == 1 ? at::isFloatingType(result.scalar_type()) : result.scalar_type() == at::kBool) {
+        if (property == 1 ? at::isFloatingType(result.scalar_type()) : result.scalar_type() == at::kBool) {
           return true;
         }
       }
@@ -227,19 +231,19 @@ at::Generator generator_of(const Stack& arguments, const std::vector<at::Tensor>
 
 }  // namespace
 
-Kind kind_named(const std::string& name) {
-  const auto found = kinds().find(name);
-  TORCH_CHECK_VALUE(found != kinds().end(), name, " is not a mutation operator");
+MutationOperator mutation_operator_named(const std::string& name) {
+  const auto found = mutation_operators_by_name().find(name);
+  TORCH_CHECK_VALUE(found != mutation_operators_by_name().end(), name, " is not a mutation operator");
   return found->second;
 }
 
-Place::Place(const c10::OperatorHandle& handle) : op(handle) {
+OverloadProperties::OverloadProperties(const c10::OperatorHandle& handle) : op(handle) {
   const c10::FunctionSchema& schema = op.schema();
   arguments = schema.arguments().size();
   results = schema.returns().size();
   for (const c10::Argument& argument : schema.arguments()) {
     written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
-    outs.push_back(written.back() && argument.kwarg_only());
+    out_arguments.push_back(written.back() && argument.kwarg_only());
     writes = writes || written.back();
   }
   for (const c10::Argument& result : schema.returns()) {
@@ -276,11 +280,11 @@ bool has_pending_work(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-struct Call::Facts {
-  const Place& place;
+struct Call::CallFacts {
+  const OverloadProperties& overload;
   Stack arguments;
   std::vector<at::Tensor> inputs;
-  std::map<std::pair<int, std::size_t>, bool> known;
+  std::map<std::pair<int, std::size_t>, bool> cached;
   std::map<std::size_t, at::Tensor> old;
   // For each argument: the number of elements before the call.
   std::vector<int64_t> elements;
@@ -288,28 +292,31 @@ struct Call::Facts {
   // pending work, so this must be determined first.
   bool is_pending = false;
 
-  bool once(Kind kind, std::size_t position, const std::function<bool()>& ask) {
-    const auto key = std::make_pair(static_cast<int>(kind), position);
-    const auto found = known.find(key);
-    if (found != known.end()) {
+  bool cached_answer(MutationOperator mutation_operator,
+                     std::size_t position,
+                     const std::function<bool()>& compute) {
+    const auto key = std::make_pair(static_cast<int>(mutation_operator), position);
+    const auto found = cached.find(key);
+    if (found != cached.end()) {
       return found->second;
     }
-    return known[key] = ask();
+    return cached[key] = compute();
   }
 };
 
-Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {}, {}, {}, {}, {}, false}) {
-  facts_->arguments.assign(stack.end() - static_cast<std::ptrdiff_t>(place.arguments), stack.end());
-  for (std::size_t i = 0; i < place.arguments; i++) {
+Call::Call(const OverloadProperties& overload, const Stack& stack)
+    : facts_(new CallFacts{overload, {}, {}, {}, {}, {}, false}) {
+  facts_->arguments.assign(stack.end() - static_cast<std::ptrdiff_t>(overload.arguments), stack.end());
+  for (std::size_t i = 0; i < overload.arguments; i++) {
     const c10::IValue& value = facts_->arguments[i];
     // An argument that is changed in place is also an input. The destination of a copy is not an input.
-    if (!place.written[i] || (i == 0 && !place.copies)) {
-      collect(value, &facts_->inputs);
+    if (!overload.written[i] || (i == 0 && !overload.copies)) {
+      collect_tensors(value, &facts_->inputs);
     }
     facts_->elements.push_back(value.isTensor() && value.toTensor().defined() ? value.toTensor().numel()
                                                                               : -1);
   }
-  facts_->is_pending = place.copies && has_pending_work(facts_->inputs);
+  facts_->is_pending = overload.copies && has_pending_work(facts_->inputs);
 }
 
 Call::~Call() = default;
@@ -326,46 +333,50 @@ int Call::dtype() const {
   return -1;
 }
 
-bool Call::meets_before(const Fault& fault) {
-  const std::size_t position = fault.position;
-  const std::optional<at::Tensor> tensor = tensor_at(facts_->arguments, position);
-  switch (fault.kind) {
-    case Kind::kStridesIgnored:
+bool Call::meets_condition_before_kernel(const Mutant& mutant) {
+  const std::size_t position = mutant.position;
+  const std::optional<at::Tensor> tensor = plain_tensor_at(facts_->arguments, position);
+  switch (mutant.mutation_operator) {
+    case MutationOperator::kStridesIgnored:
       return tensor && !tensor->is_contiguous() && !is_expanded(*tensor);
-    case Kind::kExpandedIgnored:
+    case MutationOperator::kExpandedIgnored:
       return tensor && is_expanded(*tensor);
-    case Kind::kOffsetIgnored:
+    case MutationOperator::kOffsetIgnored:
       return tensor && tensor->storage_offset() != 0 && tensor->numel() != 0;
-    case Kind::kOffsetAndStridesIgnored:
+    case MutationOperator::kOffsetAndStridesIgnored:
       return tensor && tensor->storage_offset() != 0 && tensor->numel() != 0 && !tensor->is_contiguous();
-    case Kind::kOffsetInChannelsLastIgnored:
+    case MutationOperator::kOffsetInChannelsLastIgnored:
       return tensor && tensor->storage_offset() != 0 && is_channels_last(*tensor);
-    case Kind::kOffsetInOtherRankIgnored:
-      return tensor && tensor->storage_offset() != 0 && tensor->numel() != 0 && has_other_rank(*tensor);
-    case Kind::kInt53Bits:
-      return tensor && facts_->once(fault.kind, position, [&] { return has_wide_integer(*tensor); });
-    case Kind::kSwappedArguments: {
+    case MutationOperator::kOffsetInOtherRankIgnored:
+      return tensor && tensor->storage_offset() != 0 && tensor->numel() != 0 &&
+             has_other_rank_than_base(*tensor);
+    case MutationOperator::kInt53Bits:
+      return tensor && facts_->cached_answer(
+                           mutant.mutation_operator, position, [&] { return has_wide_integer(*tensor); });
+    case MutationOperator::kSwappedArguments: {
       const std::optional<at::Tensor> next =
-          tensor_at(facts_->arguments, static_cast<std::size_t>(fault.value));
+          plain_tensor_at(facts_->arguments, static_cast<std::size_t>(mutant.value));
       return tensor && next && tensor->sizes() == next->sizes() &&
              tensor->scalar_type() == next->scalar_type() &&
-             facts_->once(fault.kind, position, [&] { return !is_same(*tensor, *next); });
+             facts_->cached_answer(
+                 mutant.mutation_operator, position, [&] { return !have_equal_values(*tensor, *next); });
     }
-    case Kind::kOptionIgnored: {
+    case MutationOperator::kOptionIgnored: {
       const c10::IValue& value = facts_->arguments[position];
       if (value.isTensor()) {
         return value.toTensor().defined();
       }
-      return !value.isNone() && value != neutral(fault, value);
+      return !value.isNone() && value != replacement_of_option(mutant, value);
     }
-    case Kind::kNumberStale:
-      return facts_->once(fault.kind, position, [&] {
-        return first_number_of(facts_->place, facts_->arguments, position) != facts_->arguments[position];
+    case MutationOperator::kNumberStale:
+      return facts_->cached_answer(mutant.mutation_operator, position, [&] {
+        return first_matching_number(facts_->overload, facts_->arguments, position) !=
+               facts_->arguments[position];
       });
-    case Kind::kNegativeDimension:
-      return has_wrapped(facts_->arguments[position]);
-    case Kind::kGradientOfOneInput: {
-      const c10::IValue& mask = facts_->arguments.at(static_cast<std::size_t>(fault.value));
+    case MutationOperator::kNegativeDimension:
+      return has_negative_dimension(facts_->arguments[position]);
+    case MutationOperator::kGradientOfOneInput: {
+      const c10::IValue& mask = facts_->arguments.at(static_cast<std::size_t>(mutant.value));
       if (!mask.isBoolList()) {
         return false;
       }
@@ -375,7 +386,7 @@ bool Call::meets_before(const Fault& fault) {
       }
       return wanted != 0 && wanted != static_cast<int64_t>(mask.toBoolList().size());
     }
-    case Kind::kScalarOnly: {
+    case MutationOperator::kScalarOnly: {
       for (const at::Tensor& input : facts_->inputs) {
         if (input.dim() != 0) {
           return false;
@@ -383,15 +394,15 @@ bool Call::meets_before(const Fault& fault) {
       }
       return !facts_->inputs.empty();
     }
-    case Kind::kRank: {
+    case MutationOperator::kRank: {
       for (const at::Tensor& input : facts_->inputs) {
-        if (input.dim() == fault.value) {
+        if (input.dim() == mutant.value) {
           return true;
         }
       }
       return false;
     }
-    case Kind::kEmptyInput: {
+    case MutationOperator::kEmptyInput: {
       for (const at::Tensor& input : facts_->inputs) {
         if (input.numel() == 0) {
           return true;
@@ -399,8 +410,8 @@ bool Call::meets_before(const Fault& fault) {
       }
       return false;
     }
-    case Kind::kNanLost:
-      return facts_->once(fault.kind, 0, [&] {
+    case MutationOperator::kNanLost:
+      return facts_->cached_answer(mutant.mutation_operator, 0, [&] {
         for (const at::Tensor& input : facts_->inputs) {
           if (has_nan(input)) {
             return true;
@@ -408,47 +419,49 @@ bool Call::meets_before(const Fault& fault) {
         }
         return false;
       });
-    case Kind::kOutNotResized:
+    case MutationOperator::kOutNotResized:
       return facts_->elements[position] == 0;
-    case Kind::kInputCorrupted:
+    case MutationOperator::kInputCorrupted:
       return tensor && tensor->numel() != 0 && !is_expanded(*tensor);
-    case Kind::kHostNotAwaited:
+    case MutationOperator::kHostNotAwaited:
       return tensor && tensor->is_cpu() && is_blocking(facts_->arguments) && facts_->is_pending;
     default:
       return true;
   }
 }
 
-void Call::keep(const Fault& fault) {
-  if (!needs_old_values(fault.kind) || facts_->old.count(fault.position) != 0) {
+void Call::store_old_values(const Mutant& mutant) {
+  if (!needs_old_values(mutant.mutation_operator) || facts_->old.count(mutant.position) != 0) {
     return;
   }
-  if (const std::optional<at::Tensor> tensor = tensor_at(facts_->arguments, fault.position)) {
-    facts_->old[fault.position] = tensor->clone();
+  if (const std::optional<at::Tensor> tensor = plain_tensor_at(facts_->arguments, mutant.position)) {
+    facts_->old[mutant.position] = tensor->clone();
   }
 }
 
-bool Call::meets_error(const Fault& fault) {
-  return fault.kind == Kind::kErrorMissing || fault.kind == Kind::kErrorType;
+bool Call::meets_condition_of_error(const Mutant& mutant) {
+  return mutant.mutation_operator == MutationOperator::kErrorMissing ||
+         mutant.mutation_operator == MutationOperator::kErrorType;
 }
 
-bool Call::meets_after(const Fault& fault, const Stack& results) {
-  if (fault.kind == Kind::kErrorMissing || fault.kind == Kind::kErrorType) {
+bool Call::meets_condition_after_kernel(const Mutant& mutant, const Stack& results) {
+  if (mutant.mutation_operator == MutationOperator::kErrorMissing ||
+      mutant.mutation_operator == MutationOperator::kErrorType) {
     return false;
   }
-  if (alters_arguments(fault.kind) && fault.kind != Kind::kLongSum) {
+  if (alters_arguments(mutant.mutation_operator) && mutant.mutation_operator != MutationOperator::kLongSum) {
     return true;
   }
-  const Facts& facts = *facts_;
-  switch (fault.kind) {
-    case Kind::kCalled:
-      return was_called(fault.value, facts.inputs, tensors_of(results));
-    case Kind::kLongSum: {
-      const std::optional<at::Tensor> tensor = tensor_at(facts.arguments, fault.position);
-      return tensor && summed_dimension(*tensor, tensors_of(results), fault.value) != -1;
+  const CallFacts& facts = *facts_;
+  switch (mutant.mutation_operator) {
+    case MutationOperator::kCalled:
+      return call_has_property(mutant.value, facts.inputs, tensors_of(results));
+    case MutationOperator::kLongSum: {
+      const std::optional<at::Tensor> tensor = plain_tensor_at(facts.arguments, mutant.position);
+      return tensor && summed_dimension(*tensor, tensors_of(results), mutant.value) != -1;
     }
-    case Kind::kInputCorrupted: {
-      const at::Tensor input = facts.arguments[fault.position].toTensor();
+    case MutationOperator::kInputCorrupted: {
+      const at::Tensor input = facts.arguments[mutant.position].toTensor();
       for (const at::Tensor& result : tensors_of(results)) {
         if (result.is_alias_of(input)) {
           return false;
@@ -456,85 +469,91 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
       }
       return true;
     }
-    case Kind::kHostNotAwaited:
-    case Kind::kWriteLost:
-    case Kind::kWritePartial: {
-      const auto old = facts.old.find(fault.position);
-      const std::optional<at::Tensor> now = tensor_at(facts.arguments, fault.position);
+    case MutationOperator::kHostNotAwaited:
+    case MutationOperator::kWriteLost:
+    case MutationOperator::kWritePartial: {
+      const auto old = facts.old.find(mutant.position);
+      const std::optional<at::Tensor> now = plain_tensor_at(facts.arguments, mutant.position);
       if (old == facts.old.end() || !now || old->second.sizes() != now->sizes() || now->numel() == 0 ||
           is_expanded(*now)) {
         return false;
       }
-      if (fault.kind == Kind::kWritePartial && now->numel() < 2) {
+      if (mutant.mutation_operator == MutationOperator::kWritePartial && now->numel() < 2) {
         return false;
       }
-      return facts_->once(fault.kind, fault.position, [&] {
-        if (fault.kind != Kind::kWritePartial) {
-          return !is_same(old->second, *now);
+      return facts_->cached_answer(mutant.mutation_operator, mutant.position, [&] {
+        if (mutant.mutation_operator != MutationOperator::kWritePartial) {
+          return !have_equal_values(old->second, *now);
         }
         const int64_t half = now->numel() / 2;
-        return !is_same(old->second.reshape(-1).slice(0, half), now->reshape(-1).slice(0, half));
+        return !have_equal_values(old->second.reshape(-1).slice(0, half), now->reshape(-1).slice(0, half));
       });
     }
-    case Kind::kWriteAstray: {
-      const std::optional<at::Tensor> now = tensor_at(facts.arguments, fault.position);
+    case MutationOperator::kWriteAstray: {
+      const std::optional<at::Tensor> now = plain_tensor_at(facts.arguments, mutant.position);
       return now && !is_expanded(*now) && now->numel() != 0 &&
              static_cast<int64_t>(now->storage().nbytes() / now->itemsize()) > now->numel();
     }
-    case Kind::kOutNotResized:
-      return facts.arguments[fault.position].toTensor().numel() != 0;
-    case Kind::kAliasingLost:
-    case Kind::kAliasingGained:
-    case Kind::kLeak:
+    case MutationOperator::kOutNotResized:
+      return facts.arguments[mutant.position].toTensor().numel() != 0;
+    case MutationOperator::kAliasingLost:
+    case MutationOperator::kAliasingGained:
+    case MutationOperator::kLeak:
     default:
       break;
   }
-  const std::optional<at::Tensor> result = tensor_at(results, fault.position);
+  const std::optional<at::Tensor> result = plain_tensor_at(results, mutant.position);
   if (!result) {
     return false;
   }
-  if (fault.kind == Kind::kAliasingLost || fault.kind == Kind::kLeak) {
+  if (mutant.mutation_operator == MutationOperator::kAliasingLost ||
+      mutant.mutation_operator == MutationOperator::kLeak) {
     return result->numel() != 0;
   }
   if (result->numel() == 0 || is_expanded(*result)) {
     return false;
   }
-  switch (fault.kind) {
-    case Kind::kLastElement:
+  switch (mutant.mutation_operator) {
+    case MutationOperator::kLastElement:
       return result->numel() > 1;
-    case Kind::kTail:
-      return result->numel() > fault.value && result->numel() % fault.value != 0;
-    case Kind::kAbove:
-      return result->numel() > fault.value;
-    case Kind::kNanLost:
-      return facts_->once(Kind::kNanLost, fault.position + 1, [&] { return has_nan(*result); });
-    case Kind::kInfinityLost:
-      return facts_->once(fault.kind, fault.position, [&] { return has_infinity(*result); });
-    case Kind::kSignedZeroLost:
-      return facts_->once(fault.kind, fault.position, [&] { return has_negative_zero(*result); });
-    case Kind::kSubnormalFlushed:
-      return facts_->once(fault.kind, fault.position, [&] { return has_subnormal(*result); });
-    case Kind::kLowPrecision:
-      return facts_->once(fault.kind, fault.position, [&] {
-        const at::Tensor low = in_low_precision(*result);
-        return low.defined() && !is_same(low, *result);
+    case MutationOperator::kTail:
+      return result->numel() > mutant.value && result->numel() % mutant.value != 0;
+    case MutationOperator::kAbove:
+      return result->numel() > mutant.value;
+    case MutationOperator::kNanLost:
+      return facts_->cached_answer(
+          MutationOperator::kNanLost, mutant.position + 1, [&] { return has_nan(*result); });
+    case MutationOperator::kInfinityLost:
+      return facts_->cached_answer(
+          mutant.mutation_operator, mutant.position, [&] { return has_infinity(*result); });
+    case MutationOperator::kSignedZeroLost:
+      return facts_->cached_answer(
+          mutant.mutation_operator, mutant.position, [&] { return has_negative_zero(*result); });
+    case MutationOperator::kSubnormalFlushed:
+      return facts_->cached_answer(
+          mutant.mutation_operator, mutant.position, [&] { return has_subnormal(*result); });
+    case MutationOperator::kLowPrecision:
+      return facts_->cached_answer(mutant.mutation_operator, mutant.position, [&] {
+        const at::Tensor low = rounded_to_low_precision(*result);
+        return low.defined() && !have_equal_values(low, *result);
       });
-    case Kind::kBoolByte:
-      return facts_->once(fault.kind, fault.position, [&] { return has_true(*result); });
-    case Kind::kResultStrides:
+    case MutationOperator::kBoolByte:
+      return facts_->cached_answer(
+          mutant.mutation_operator, mutant.position, [&] { return has_true(*result); });
+    case MutationOperator::kResultStrides:
       return result->dim() > 1 && in_other_strides(*result).strides() != result->strides();
-    case Kind::kAliasingGained:
-      return facts_->once(fault.kind, fault.position, [&] {
+    case MutationOperator::kAliasingGained:
+      return facts_->cached_answer(mutant.mutation_operator, mutant.position, [&] {
         for (const at::Tensor& input : facts_->inputs) {
           if (!input.is_alias_of(*result) && input.strides() == result->strides() &&
-              is_same(input, *result)) {
+              have_equal_values(input, *result)) {
             return true;
           }
         }
         return false;
       });
-    case Kind::kGeneratorFrozen:
-    case Kind::kGeneratorOverlap:
+    case MutationOperator::kGeneratorFrozen:
+    case MutationOperator::kGeneratorOverlap:
       // The mutant cannot be detected in a draw of one element.
       return result->numel() > 1;
     default:
@@ -544,43 +563,43 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
 
 namespace {
 
-c10::IValue altered(const Place& place,
-                    const Fault& fault,
-                    const Stack& arguments,
-                    const std::vector<at::Tensor>& results) {
-  const c10::IValue& value = arguments[fault.position];
-  switch (fault.kind) {
-    case Kind::kStridesIgnored:
-    case Kind::kExpandedIgnored:
+c10::IValue altered_argument(const OverloadProperties& overload,
+                             const Mutant& mutant,
+                             const Stack& arguments,
+                             const std::vector<at::Tensor>& results) {
+  const c10::IValue& value = arguments[mutant.position];
+  switch (mutant.mutation_operator) {
+    case MutationOperator::kStridesIgnored:
+    case MutationOperator::kExpandedIgnored:
       return read_densely(value.toTensor());
-    case Kind::kOffsetIgnored:
-    case Kind::kOffsetAndStridesIgnored:
-    case Kind::kOffsetInChannelsLastIgnored:
-    case Kind::kOffsetInOtherRankIgnored:
+    case MutationOperator::kOffsetIgnored:
+    case MutationOperator::kOffsetAndStridesIgnored:
+    case MutationOperator::kOffsetInChannelsLastIgnored:
+    case MutationOperator::kOffsetInOtherRankIgnored:
       return without_offset(value.toTensor());
-    case Kind::kInt53Bits:
-      return through_double(value.toTensor());
-    case Kind::kLongSum: {
+    case MutationOperator::kInt53Bits:
+      return rounded_to_double(value.toTensor());
+    case MutationOperator::kLongSum: {
       const at::Tensor tensor = value.toTensor();
-      return cut(tensor, summed_dimension(tensor, results, fault.value), fault.value);
+      return zero_from(tensor, summed_dimension(tensor, results, mutant.value), mutant.value);
     }
-    case Kind::kOptionIgnored:
-      return value.isTensor() ? c10::IValue() : neutral(fault, value);
-    case Kind::kNumberStale:
-      return first_number_of(place, arguments, fault.position);
-    case Kind::kNegativeDimension:
-      return misread(value);
+    case MutationOperator::kOptionIgnored:
+      return value.isTensor() ? c10::IValue() : replacement_of_option(mutant, value);
+    case MutationOperator::kNumberStale:
+      return first_matching_number(overload, arguments, mutant.position);
+    case MutationOperator::kNegativeDimension:
+      return count_from_wrong_end(value);
     default:
       TORCH_INTERNAL_ASSERT(false, "the mutation operator does not alter an argument");
   }
 }
 
-bool all_same(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
+bool all_have_equal_values(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
   if (one.size() != other.size()) {
     return false;
   }
   for (std::size_t i = 0; i < one.size(); i++) {
-    if (!is_same(one[i], other[i])) {
+    if (!have_equal_values(one[i], other[i])) {
       return false;
     }
   }
@@ -588,13 +607,13 @@ bool all_same(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>&
 }
 
 // Return the arguments. A copy replaces each tensor that the kernel writes, unless the tensor is expanded.
-Stack with_copies(const Place& place, const Stack& arguments) {
+Stack copy_written_arguments(const OverloadProperties& overload, const Stack& arguments) {
   Stack copies = arguments;
   for (std::size_t i = 0; i < arguments.size(); i++) {
-    if (place.written[i] && arguments[i].isTensor() && arguments[i].toTensor().defined()) {
+    if (overload.written[i] && arguments[i].isTensor() && arguments[i].toTensor().defined()) {
       const at::Tensor tensor = arguments[i].toTensor();
       copies[i] = is_expanded(tensor) ? tensor : tensor.clone();
-    } else if (place.written[i] && arguments[i].isTensorList()) {
+    } else if (overload.written[i] && arguments[i].isTensorList()) {
       std::vector<at::Tensor> list = arguments[i].toTensorVector();
       for (at::Tensor& tensor : list) {
         tensor = tensor.clone();
@@ -605,11 +624,11 @@ Stack with_copies(const Place& place, const Stack& arguments) {
   return copies;
 }
 
-std::vector<at::Tensor> written_tensors(const Place& place, const Stack& arguments) {
+std::vector<at::Tensor> written_tensors(const OverloadProperties& overload, const Stack& arguments) {
   std::vector<at::Tensor> found;
   for (std::size_t i = 0; i < arguments.size(); i++) {
-    if (place.written[i]) {
-      collect(arguments[i], &found);
+    if (overload.written[i]) {
+      collect_tensors(arguments[i], &found);
     }
   }
   return found;
@@ -617,10 +636,12 @@ std::vector<at::Tensor> written_tensors(const Place& place, const Stack& argumen
 
 // Return whether a random kernel also throws with the correct arguments. Restore the generator's state
 // afterwards.
-bool raises_in_vain(const Place& place, const Kernel& kernel, const Stack& arguments) {
-  Stack trial = with_copies(place, arguments);
+bool also_raises_with_correct_arguments(const OverloadProperties& overload,
+                                        const Kernel& kernel,
+                                        const Stack& arguments) {
+  Stack trial = copy_written_arguments(overload, arguments);
   at::Generator generator = generator_of(arguments, tensors_of(arguments));
-  const at::Tensor state = state_of(generator);
+  const at::Tensor state = generator_state(generator);
   try {
     kernel.call(&trial);
   } catch (const c10::Error&) {
@@ -631,16 +652,20 @@ bool raises_in_vain(const Place& place, const Kernel& kernel, const Stack& argum
   return false;
 }
 
-bool run_with_other_arguments(
-    const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure) {
-  const Stack right(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
+bool run_with_altered_arguments(const OverloadProperties& overload,
+                                const Mutant& mutant,
+                                const Kernel& kernel,
+                                Stack* stack,
+                                int64_t* calls,
+                                bool sure) {
+  const Stack right(stack->end() - static_cast<std::ptrdiff_t>(overload.arguments), stack->end());
   Stack wrong = right;
   std::vector<at::Tensor> expected;
-  const bool looks = !sure && !place.is_random;
-  const bool needs_results = fault.kind == Kind::kLongSum;
+  const bool compares_results = !sure && !overload.is_random;
+  const bool needs_results = mutant.mutation_operator == MutationOperator::kLongSum;
   bool raises = false;
-  if (looks || needs_results) {
-    Stack trial = with_copies(place, right);
+  if (compares_results || needs_results) {
+    Stack trial = copy_written_arguments(overload, right);
     const Stack arguments = trial;
     try {
       kernel.call(&trial);
@@ -648,32 +673,35 @@ bool run_with_other_arguments(
       raises = true;
     }
     expected = tensors_of(trial);
-    for (const at::Tensor& tensor : written_tensors(place, arguments)) {
+    for (const at::Tensor& tensor : written_tensors(overload, arguments)) {
       expected.push_back(tensor);
     }
   }
-  if (fault.kind == Kind::kSwappedArguments) {
-    std::swap(wrong[fault.position], wrong[static_cast<std::size_t>(fault.value)]);
+  if (mutant.mutation_operator == MutationOperator::kSwappedArguments) {
+    std::swap(wrong[mutant.position], wrong[static_cast<std::size_t>(mutant.value)]);
   } else {
-    wrong[fault.position] = altered(place, fault, right, expected);
+    wrong[mutant.position] = altered_argument(overload, mutant, right, expected);
   }
-  stack->resize(stack->size() - place.arguments);
+  stack->resize(stack->size() - overload.arguments);
   Stack results = wrong;
   try {
     kernel.call(&results);
   } catch (const c10::Error&) {
     // The mutant is not triggered by a call that throws with the correct arguments too.
-    *calls -= raises || (place.is_random && !sure && raises_in_vain(place, kernel, right)) ? 1 : 0;
+    *calls -=
+        raises || (overload.is_random && !sure && also_raises_with_correct_arguments(overload, kernel, right))
+            ? 1
+            : 0;
     throw;
   }
   if (raises) {
     sure = true;
-  } else if (looks) {
+  } else if (compares_results) {
     std::vector<at::Tensor> found = tensors_of(results);
-    for (const at::Tensor& tensor : written_tensors(place, wrong)) {
+    for (const at::Tensor& tensor : written_tensors(overload, wrong)) {
       found.push_back(tensor);
     }
-    sure = !all_same(expected, found);
+    sure = !all_have_equal_values(expected, found);
   } else {
     sure = true;
   }
@@ -681,148 +709,152 @@ bool run_with_other_arguments(
   return sure;
 }
 
-// Run the kernel, and postpone the values of its result until the end of the next call. Until then the result
-// holds its previous values, or zeros.
-bool run_late(
-    const Place& place, const Fault& fault, const Kernel& kernel, Call* call, Stack* stack, int64_t* calls) {
-  const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
-  const Stack before = with_copies(place, arguments);
+// Run the kernel, and postpone the values of its result until the end of the next call. Until then the
+// result holds its previous values, or zeros.
+bool run_and_postpone_result(const OverloadProperties& overload,
+                             const Mutant& mutant,
+                             const Kernel& kernel,
+                             Call* call,
+                             Stack* stack,
+                             int64_t* calls) {
+  const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(overload.arguments), stack->end());
+  const Stack before = copy_written_arguments(overload, arguments);
   kernel.call(stack);
-  const Stack results(stack->end() - static_cast<std::ptrdiff_t>(place.results), stack->end());
-  if (!call->meets_after(fault, results)) {
+  const Stack results(stack->end() - static_cast<std::ptrdiff_t>(overload.results), stack->end());
+  if (!call->meets_condition_after_kernel(mutant, results)) {
     return false;
   }
   ++*calls;
-  const at::Tensor result = results.at(fault.position).toTensor();
-  Due due{result, result.clone()};
+  const at::Tensor result = results.at(mutant.position).toTensor();
+  PostponedWrite postponed{result, result.clone()};
   result.zero_();
-  for (std::size_t i = 0; i < place.arguments; i++) {
-    if (place.written[i] && arguments[i].isTensor() && arguments[i].toTensor().defined() &&
+  for (std::size_t i = 0; i < overload.arguments; i++) {
+    if (overload.written[i] && arguments[i].isTensor() && arguments[i].toTensor().defined() &&
         arguments[i].toTensor().is_alias_of(result) && before[i].toTensor().sizes() == result.sizes()) {
       result.copy_(before[i].toTensor());
     }
   }
-  if (is_same(result, due.values)) {
+  if (have_equal_values(result, postponed.values)) {
     return false;
   }
-  postpone(std::move(due));
+  postpone_write(std::move(postponed));
   return true;
 }
 
 // Push results in place of an error that the mutant hides: an argument that the kernel writes, or zeros.
-void pretend(const Place& place, const Stack& arguments, Stack* stack) {
+void push_substitute_results(const OverloadProperties& overload, const Stack& arguments, Stack* stack) {
   at::Tensor some;
   for (std::size_t i = 0; i < arguments.size(); i++) {
     if (arguments[i].isTensor() && arguments[i].toTensor().defined() &&
-        (!some.defined() || place.written[i])) {
+        (!some.defined() || overload.written[i])) {
       some = arguments[i].toTensor();
     }
   }
   TORCH_CHECK(some.defined(), "the error cannot be hidden, because the call needs a tensor result");
-  for (const c10::Argument& result : place.op.schema().returns()) {
+  for (const c10::Argument& result : overload.op.schema().returns()) {
     TORCH_CHECK(result.type()->kind() == c10::TypeKind::TensorType,
                 "the error cannot be hidden, because the call needs a tensor result");
-    stack->push_back(place.writes ? some : at::zeros_like(some));
+    stack->push_back(overload.writes ? some : at::zeros_like(some));
   }
 }
 
-void change_result(const Fault& fault, const Stack& arguments, Stack* results, int64_t met) {
-  if (fault.kind == Kind::kInputCorrupted) {
-    const at::Tensor input = arguments[fault.position].toTensor();
-    break_from(input, input.numel() - 1);
+void alter_result(const Mutant& mutant, const Stack& arguments, Stack* results, int64_t triggered_calls) {
+  if (mutant.mutation_operator == MutationOperator::kInputCorrupted) {
+    const at::Tensor input = arguments[mutant.position].toTensor();
+    corrupt_from(input, input.numel() - 1);
     return;
   }
-  c10::IValue& slot = results->at(fault.position);
+  c10::IValue& slot = results->at(mutant.position);
   const at::Tensor result = slot.toTensor();
-  switch (fault.kind) {
-    case Kind::kLastElement:
-      break_from(result, result.numel() - 1);
+  switch (mutant.mutation_operator) {
+    case MutationOperator::kLastElement:
+      corrupt_from(result, result.numel() - 1);
       return;
-    case Kind::kTail:
-      break_from(result, result.numel() - result.numel() % fault.value);
+    case MutationOperator::kTail:
+      corrupt_from(result, result.numel() - result.numel() % mutant.value);
       return;
-    case Kind::kAbove:
-      break_from(result, fault.value);
+    case MutationOperator::kAbove:
+      corrupt_from(result, mutant.value);
       return;
-    case Kind::kFlaky:
-      if (met % fault.value == 0) {
-        break_from(result, result.numel() - 1);
+    case MutationOperator::kFlaky:
+      if (triggered_calls % mutant.value == 0) {
+        corrupt_from(result, result.numel() - 1);
       }
       return;
-    case Kind::kScalarOnly:
-    case Kind::kRank:
-    case Kind::kEmptyInput:
-    case Kind::kGradientOfOneInput:
-      break_from(result, 0);
+    case MutationOperator::kScalarOnly:
+    case MutationOperator::kRank:
+    case MutationOperator::kEmptyInput:
+    case MutationOperator::kGradientOfOneInput:
+      corrupt_from(result, 0);
       return;
-    case Kind::kNanLost:
+    case MutationOperator::kNanLost:
       result.copy_(without_nan(result));
       return;
-    case Kind::kInfinityLost:
+    case MutationOperator::kInfinityLost:
       result.copy_(without_infinity(result));
       return;
-    case Kind::kSignedZeroLost:
+    case MutationOperator::kSignedZeroLost:
       result.copy_(without_negative_zero(result));
       return;
-    case Kind::kSubnormalFlushed:
+    case MutationOperator::kSubnormalFlushed:
       result.copy_(without_subnormal(result));
       return;
-    case Kind::kLowPrecision:
-      result.copy_(in_low_precision(result));
+    case MutationOperator::kLowPrecision:
+      result.copy_(rounded_to_low_precision(result));
       return;
-    case Kind::kBoolByte:
-      break_bool_bytes(result);
+    case MutationOperator::kBoolByte:
+      corrupt_bool_bytes(result);
       return;
-    case Kind::kResultDtype:
+    case MutationOperator::kResultDtype:
       slot = in_other_dtype(result);
       return;
-    case Kind::kResultStrides:
+    case MutationOperator::kResultStrides:
       slot = in_other_strides(result);
       return;
-    case Kind::kAliasingLost:
+    case MutationOperator::kAliasingLost:
       slot = result.clone();
       return;
-    case Kind::kAliasingGained:
+    case MutationOperator::kAliasingGained:
       for (const c10::IValue& value : arguments) {
         if (value.isTensor() && is_plain(value.toTensor()) &&
-            value.toTensor().strides() == result.strides() && is_same(value.toTensor(), result)) {
+            value.toTensor().strides() == result.strides() && have_equal_values(value.toTensor(), result)) {
           slot = value.toTensor().alias();
           return;
         }
       }
       return;
-    case Kind::kStaleResult: {
-      const at::Tensor old = stale(result);
+    case MutationOperator::kStaleResult: {
+      const at::Tensor old = exchange_stored_result(result);
       if (old.defined()) {
         result.copy_(old);
       }
       return;
     }
-    case Kind::kLeak:
-      lose(at::empty_like(result));
+    case MutationOperator::kLeak:
+      leak(at::empty_like(result));
       return;
     default:
       return;
   }
 }
 
-void write_otherwise(const Fault& fault, const at::Tensor& old, const at::Tensor& now) {
-  switch (fault.kind) {
-    case Kind::kHostNotAwaited:
-    case Kind::kWriteLost:
+void alter_written_argument(const Mutant& mutant, const at::Tensor& old, const at::Tensor& now) {
+  switch (mutant.mutation_operator) {
+    case MutationOperator::kHostNotAwaited:
+    case MutationOperator::kWriteLost:
       now.copy_(old);
       return;
-    case Kind::kWritePartial: {
+    case MutationOperator::kWritePartial: {
       at::Tensor flat = now.clone(at::MemoryFormat::Contiguous).view(-1);
       const int64_t half = flat.numel() / 2;
       flat.slice(0, half).copy_(old.reshape(-1).slice(0, half));
       now.copy_(flat.view(now.sizes()));
       return;
     }
-    case Kind::kWriteAstray:
-      break_neighbour(now);
+    case MutationOperator::kWriteAstray:
+      corrupt_unused_element(now);
       return;
-    case Kind::kOutNotResized:
+    case MutationOperator::kOutNotResized:
       now.resize_({0});
       return;
     default:
@@ -830,11 +862,12 @@ void write_otherwise(const Fault& fault, const at::Tensor& old, const at::Tensor
   }
 }
 
-bool is_about_writes(Kind kind) {
-  return needs_old_values(kind) || kind == Kind::kWriteAstray || kind == Kind::kOutNotResized;
+bool alters_writes(MutationOperator mutation_operator) {
+  return needs_old_values(mutation_operator) || mutation_operator == MutationOperator::kWriteAstray ||
+         mutation_operator == MutationOperator::kOutNotResized;
 }
 
-[[noreturn]] void throw_other(const c10::Error& error) {
+[[noreturn]] void throw_other_error_type(const c10::Error& error) {
   const std::string words = "the kernel failed";
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr ||
       dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr ||
@@ -847,80 +880,86 @@ bool is_about_writes(Kind kind) {
 
 }  // namespace
 
-bool run_faulty(
-    const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure) {
-  Call call(place, *stack);
-  if ((fault.dtype != -1 && fault.dtype != call.dtype()) || !call.meets_before(fault)) {
+bool run_mutant(const OverloadProperties& overload,
+                const Mutant& mutant,
+                const Kernel& kernel,
+                Stack* stack,
+                int64_t* calls,
+                bool sure) {
+  Call call(overload, *stack);
+  if ((mutant.dtype != -1 && mutant.dtype != call.dtype()) || !call.meets_condition_before_kernel(mutant)) {
     kernel.call(stack);
     return false;
   }
-  const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
-  if (alters_arguments(fault.kind)) {
-    if (fault.kind == Kind::kLongSum) {
-      Stack trial = with_copies(place, arguments);
+  const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(overload.arguments), stack->end());
+  if (alters_arguments(mutant.mutation_operator)) {
+    if (mutant.mutation_operator == MutationOperator::kLongSum) {
+      Stack trial = copy_written_arguments(overload, arguments);
       kernel.call(&trial);
-      if (!call.meets_after(fault, trial)) {
+      if (!call.meets_condition_after_kernel(mutant, trial)) {
         kernel.call(stack);
         return false;
       }
     }
     ++*calls;
-    return run_with_other_arguments(place, fault, kernel, stack, calls, sure);
+    return run_with_altered_arguments(overload, mutant, kernel, stack, calls, sure);
   }
-  if (fault.kind == Kind::kErrorMissing || fault.kind == Kind::kErrorType) {
-    const std::size_t below = stack->size() - place.arguments;
+  if (mutant.mutation_operator == MutationOperator::kErrorMissing ||
+      mutant.mutation_operator == MutationOperator::kErrorType) {
+    const std::size_t below = stack->size() - overload.arguments;
     try {
       kernel.call(stack);
       return false;
     } catch (const c10::Error& error) {
       ++*calls;
-      if (fault.kind == Kind::kErrorType) {
-        throw_other(error);
+      if (mutant.mutation_operator == MutationOperator::kErrorType) {
+        throw_other_error_type(error);
       }
     }
     stack->resize(below);
-    pretend(place, arguments, stack);
+    push_substitute_results(overload, arguments, stack);
     return true;
   }
-  if (fault.kind == Kind::kLate) {
-    return run_late(place, fault, kernel, &call, stack, calls);
+  if (mutant.mutation_operator == MutationOperator::kLate) {
+    return run_and_postpone_result(overload, mutant, kernel, &call, stack, calls);
   }
   at::Tensor old;
-  if (needs_old_values(fault.kind)) {
-    call.keep(fault);
-    if (const std::optional<at::Tensor> tensor = tensor_at(arguments, fault.position)) {
+  if (needs_old_values(mutant.mutation_operator)) {
+    call.store_old_values(mutant);
+    if (const std::optional<at::Tensor> tensor = plain_tensor_at(arguments, mutant.position)) {
       old = tensor->clone();
     }
   }
   std::optional<at::Generator> generator;
   at::Tensor state;
-  if (fault.kind == Kind::kGeneratorFrozen || fault.kind == Kind::kGeneratorOverlap) {
+  if (mutant.mutation_operator == MutationOperator::kGeneratorFrozen ||
+      mutant.mutation_operator == MutationOperator::kGeneratorOverlap) {
     generator = generator_of(arguments, tensors_of(arguments));
-    state = state_of(*generator);
+    state = generator_state(*generator);
   }
   kernel.call(stack);
-  Stack results(stack->end() - static_cast<std::ptrdiff_t>(place.results), stack->end());
-  if (!call.meets_after(fault, results)) {
+  Stack results(stack->end() - static_cast<std::ptrdiff_t>(overload.results), stack->end());
+  if (!call.meets_condition_after_kernel(mutant, results)) {
     return false;
   }
   ++*calls;
   if (generator) {
-    const at::Tensor after = state_of(*generator);
-    if (fault.kind == Kind::kGeneratorOverlap) {
-      return overlap(results[fault.position].toTensor(), state, after);
+    const at::Tensor after = generator_state(*generator);
+    if (mutant.mutation_operator == MutationOperator::kGeneratorOverlap) {
+      return overlap_with_previous_draw(results[mutant.position].toTensor(), state, after);
     }
     const std::lock_guard<std::mutex> lock(generator->mutex());
     generator->set_state(state);
     return !at::equal(state, after);  // a kernel that draws nothing does not change the state
   }
-  if (is_about_writes(fault.kind)) {
-    write_otherwise(fault, old, arguments[fault.position].toTensor());
+  if (alters_writes(mutant.mutation_operator)) {
+    alter_written_argument(mutant, old, arguments[mutant.position].toTensor());
     return true;
   }
-  const int64_t met = *calls;
-  change_result(fault, arguments, &results, met);
-  std::copy(results.begin(), results.end(), stack->end() - static_cast<std::ptrdiff_t>(place.results));
-  return fault.kind != Kind::kFlaky || met % fault.value == 0;
+  const int64_t triggered_calls = *calls;
+  alter_result(mutant, arguments, &results, triggered_calls);
+  std::copy(results.begin(), results.end(), stack->end() - static_cast<std::ptrdiff_t>(overload.results));
+  return mutant.mutation_operator != MutationOperator::kFlaky || triggered_calls % mutant.value == 0;
 }
 
-}  // namespace power
+}  // namespace mutation

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-namespace power {
+namespace mutation {
 
 using Stack = torch::jit::Stack;
 
 // The mutation operators, as named in `tools/mutation/operators.py`.
-enum class Kind {
+enum class MutationOperator {
   kLastElement,
   kTail,
   kAbove,
@@ -62,10 +62,10 @@ enum class Kind {
   kCalled,
 };
 
-Kind kind_named(const std::string& name);
+MutationOperator mutation_operator_named(const std::string& name);
 
-struct Fault {
-  Kind kind;
+struct Mutant {
+  MutationOperator mutation_operator;
   // The position of the mutated argument or result.
   std::size_t position = 0;
   // The parameter of the mutation operator: a size, a rank, a number of calls, the value of an option, or a
@@ -75,13 +75,13 @@ struct Fault {
   int dtype = -1;
   // The value that a mutant passes in place of an ignored option. In a list of numbers without a default,
   // `value` replaces each number.
-  c10::IValue neutral;
+  c10::IValue replacement_value;
   bool is_list = false;
 };
 
 // The properties of an overload that its schema declares.
-struct Place {
-  explicit Place(const c10::OperatorHandle& op);
+struct OverloadProperties {
+  explicit OverloadProperties(const c10::OperatorHandle& op);
 
   c10::OperatorHandle op;
   std::size_t arguments;
@@ -89,7 +89,7 @@ struct Place {
   // For each argument: whether the schema declares that the kernel writes it.
   std::vector<bool> written;
   // For each argument: whether it is written and keyword-only, such as out=.
-  std::vector<bool> outs;
+  std::vector<bool> out_arguments;
   // For each result: whether it shares the memory of an argument.
   std::vector<bool> aliases;
   bool writes = false;
@@ -105,11 +105,11 @@ class Kernel {
   virtual void call(Stack* stack) const = 0;
 };
 
-// One call at a mutation point, before and after its kernel has run. Facts about the call are cached, because
-// many mutants need the same facts.
+// One call at a mutation point, before and after its kernel has run. Facts about the call are cached,
+// because many mutants need the same facts.
 class Call {
  public:
-  Call(const Place& place, const Stack& stack);
+  Call(const OverloadProperties& overload, const Stack& stack);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -118,23 +118,27 @@ class Call {
   int dtype() const;
   // Return whether the arguments meet the trigger condition. For mutation operators whose condition also
   // depends on results, return whether the condition may be met.
-  bool meets_before(const Fault& fault);
-  // Before the kernel runs, store the old values that `meets_after` needs.
-  void keep(const Fault& fault);
+  bool meets_condition_before_kernel(const Mutant& mutant);
+  // Before the kernel runs, store the old values that `meets_condition_after_kernel` needs.
+  void store_old_values(const Mutant& mutant);
   // Return whether the call meets the trigger condition. `results` are the kernel's results.
-  bool meets_after(const Fault& fault, const Stack& results);
+  bool meets_condition_after_kernel(const Mutant& mutant, const Stack& results);
   // Return whether a call whose kernel has thrown meets the trigger condition.
-  static bool meets_error(const Fault& fault);
+  static bool meets_condition_of_error(const Mutant& mutant);
 
  private:
-  struct Facts;
-  std::unique_ptr<Facts> facts_;
+  struct CallFacts;
+  std::unique_ptr<CallFacts> facts_;
 };
 
 // Run the kernel with the mutant; return whether the mutant altered the call. `*calls` counts the triggered
 // calls. If `sure` is true, the caller knows that the mutant alters calls, and no trial call compares the
 // correct results with the wrong ones.
-bool run_faulty(
-    const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure);
+bool run_mutant(const OverloadProperties& overload,
+                const Mutant& mutant,
+                const Kernel& kernel,
+                Stack* stack,
+                int64_t* calls,
+                bool sure);
 
-}  // namespace power
+}  // namespace mutation

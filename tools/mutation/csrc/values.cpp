@@ -7,11 +7,11 @@
 #include <numeric>
 #include <vector>
 
-namespace power {
+namespace mutation {
 
 namespace {
 
-bool holds(const at::Tensor& mask) {
+bool any_true(const at::Tensor& mask) {
   return mask.any().item().toBool();
 }
 
@@ -35,7 +35,7 @@ double smallest_normal(at::ScalarType dtype) {
   }
 }
 
-double largest(at::ScalarType dtype) {
+double largest_finite(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:
       return std::numeric_limits<double>::max();
@@ -57,7 +57,7 @@ at::Tensor negative_zeros(const at::Tensor& tensor) {
   return tensor.eq(0).logical_and_(at::signbit(tensor));
 }
 
-at::Tensor wrong(const at::Tensor& tensor) {
+at::Tensor changed_values(const at::Tensor& tensor) {
   const at::ScalarType dtype = tensor.scalar_type();
   if (dtype == at::kBool) {
     return tensor.logical_not();
@@ -99,35 +99,35 @@ bool is_channels_last(const at::Tensor& tensor) {
           (tensor.dim() == 5 && tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d)));
 }
 
-bool has_other_rank(const at::Tensor& tensor) {
+bool has_other_rank_than_base(const at::Tensor& tensor) {
   return tensor.is_view() && tensor._base().defined() && tensor._base().dim() != tensor.dim();
 }
 
 bool has_nan(const at::Tensor& tensor) {
-  return is_float(tensor) && holds(at::isnan(tensor));
+  return is_float(tensor) && any_true(at::isnan(tensor));
 }
 
 bool has_infinity(const at::Tensor& tensor) {
-  return is_float(tensor) && holds(at::isinf(tensor));
+  return is_float(tensor) && any_true(at::isinf(tensor));
 }
 
 bool has_negative_zero(const at::Tensor& tensor) {
-  return is_float(tensor) && holds(negative_zeros(tensor));
+  return is_float(tensor) && any_true(negative_zeros(tensor));
 }
 
 bool has_subnormal(const at::Tensor& tensor) {
-  return is_float(tensor) && holds(subnormals(tensor));
+  return is_float(tensor) && any_true(subnormals(tensor));
 }
 
 bool has_true(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kBool && holds(tensor);
+  return tensor.scalar_type() == at::kBool && any_true(tensor);
 }
 
 bool has_wide_integer(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kLong && holds(through_double(tensor).ne(tensor));
+  return tensor.scalar_type() == at::kLong && any_true(rounded_to_double(tensor).ne(tensor));
 }
 
-bool is_same(const at::Tensor& one, const at::Tensor& other) {
+bool have_equal_values(const at::Tensor& one, const at::Tensor& other) {
   if (one.defined() != other.defined()) {
     return false;
   }
@@ -158,7 +158,7 @@ at::Tensor without_nan(const at::Tensor& tensor) {
 }
 
 at::Tensor without_infinity(const at::Tensor& tensor) {
-  const double most = largest(tensor.scalar_type());
+  const double most = largest_finite(tensor.scalar_type());
   return at::where(at::isinf(tensor),
                    at::where(tensor.gt(0), value_like(tensor, most), value_like(tensor, -most)),
                    tensor);
@@ -172,11 +172,11 @@ at::Tensor without_subnormal(const at::Tensor& tensor) {
   return at::where(subnormals(tensor), value_like(tensor, 0), tensor);
 }
 
-at::Tensor through_double(const at::Tensor& tensor) {
+at::Tensor rounded_to_double(const at::Tensor& tensor) {
   return tensor.to(at::kDouble).to(at::kLong);
 }
 
-at::Tensor in_low_precision(const at::Tensor& tensor) {
+at::Tensor rounded_to_low_precision(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kFloat:
       return tensor.to(at::kBFloat16).to(at::kFloat);
@@ -231,27 +231,27 @@ at::Tensor without_offset(const at::Tensor& tensor) {
   return tensor.as_strided(tensor.sizes(), tensor.strides(), 0);
 }
 
-at::Tensor cut(const at::Tensor& tensor, int64_t dimension, int64_t size) {
+at::Tensor zero_from(const at::Tensor& tensor, int64_t dimension, int64_t size) {
   at::Tensor copy = tensor.clone();
   copy.narrow(dimension, size, copy.size(dimension) - size).zero_();
   return copy;
 }
 
-void break_from(const at::Tensor& tensor, int64_t first) {
+void corrupt_from(const at::Tensor& tensor, int64_t first) {
   at::Tensor flat = tensor.is_contiguous() ? tensor.view(-1) : tensor.reshape(-1);
   at::Tensor part = flat.narrow(0, first, flat.numel() - first);
-  part.copy_(wrong(part));
+  part.copy_(changed_values(part));
   if (!flat.is_alias_of(tensor)) {
     tensor.copy_(flat.view(tensor.sizes()));
   }
 }
 
-void break_bool_bytes(const at::Tensor& tensor) {
+void corrupt_bool_bytes(const at::Tensor& tensor) {
   at::Tensor bytes = tensor.view(at::kByte);
   bytes.copy_(bytes.ne(0).to(at::kByte).mul_(2));
 }
 
-bool break_neighbour(const at::Tensor& tensor) {
+bool corrupt_unused_element(const at::Tensor& tensor) {
   const int64_t elements = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
   at::Tensor all = tensor.as_strided({elements}, {1}, 0);
   // Mark the tensor's own elements by writing to a mask with the same strides.
@@ -262,8 +262,8 @@ bool break_neighbour(const at::Tensor& tensor) {
     return false;
   }
   const int64_t index = others.select(0, others.size(0) - 1).item().toLong();
-  break_from(all.narrow(0, index, 1), 0);
+  corrupt_from(all.narrow(0, index, 1), 0);
   return true;
 }
 
-}  // namespace power
+}  // namespace mutation

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace power {
+namespace mutation {
 
 // Return whether the tensor has strided memory with one value for each element. The functions below accept
 // only such tensors.
@@ -16,7 +16,7 @@ bool is_expanded(const at::Tensor& tensor);
 bool is_dense(const at::Tensor& tensor);
 bool is_channels_last(const at::Tensor& tensor);
 // Return whether the tensor is a view of a base with a different number of dimensions.
-bool has_other_rank(const at::Tensor& tensor);
+bool has_other_rank_than_base(const at::Tensor& tensor);
 
 bool has_nan(const at::Tensor& tensor);
 bool has_infinity(const at::Tensor& tensor);
@@ -26,16 +26,16 @@ bool has_true(const at::Tensor& tensor);
 // Return whether the tensor has int64 values that float64 does not represent.
 bool has_wide_integer(const at::Tensor& tensor);
 // Return whether dtypes, sizes and values are equal; NaN equals NaN, and 0.0 differs from -0.0.
-bool is_same(const at::Tensor& one, const at::Tensor& other);
+bool have_equal_values(const at::Tensor& one, const at::Tensor& other);
 
 at::Tensor without_nan(const at::Tensor& tensor);
 at::Tensor without_infinity(const at::Tensor& tensor);
 at::Tensor without_negative_zero(const at::Tensor& tensor);
 at::Tensor without_subnormal(const at::Tensor& tensor);
-at::Tensor through_double(const at::Tensor& tensor);
+at::Tensor rounded_to_double(const at::Tensor& tensor);
 // Return the values rounded to the next smaller floating dtype, or an undefined tensor if no smaller dtype is
 // defined.
-at::Tensor in_low_precision(const at::Tensor& tensor);
+at::Tensor rounded_to_low_precision(const at::Tensor& tensor);
 at::Tensor in_other_dtype(const at::Tensor& tensor);
 // Return a copy with different strides. The copy of a contiguous tensor stores the dimensions in reversed
 // order. The copy of any other tensor is contiguous.
@@ -45,15 +45,15 @@ at::Tensor in_other_strides(const at::Tensor& tensor);
 at::Tensor read_densely(const at::Tensor& tensor);
 at::Tensor without_offset(const at::Tensor& tensor);
 // Return a copy in which all elements from index `size` of `dimension` on are 0.
-at::Tensor cut(const at::Tensor& tensor, int64_t dimension, int64_t size);
+at::Tensor zero_from(const at::Tensor& tensor, int64_t dimension, int64_t size);
 
 // Change all elements in memory from the logical index `first` on. Each element changes by at least one and
 // never becomes NaN.
-void break_from(const at::Tensor& tensor, int64_t first);
+void corrupt_from(const at::Tensor& tensor, int64_t first);
 // Write 2 to each byte of a bool tensor that holds true.
-void break_bool_bytes(const at::Tensor& tensor);
+void corrupt_bool_bytes(const at::Tensor& tensor);
 // Change one element of the tensor's storage that does not belong to the tensor. Return false if the storage
 // has no such element.
-bool break_neighbour(const at::Tensor& tensor);
+bool corrupt_unused_element(const at::Tensor& tensor);
 
-}  // namespace power
+}  // namespace mutation

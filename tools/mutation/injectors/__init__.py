@@ -38,7 +38,7 @@ def create_injectors(target: Target, build_folder: Path) -> list[Injector]:
     """
     if target.elsewhere:
         return [collectives.CollectiveInjector()]
-    extension = interposer.load(build_folder)
+    extension = interposer.build_and_load(build_folder)
     key = torch_testing_internals.dispatch_key(target.device)
     injectors: list[Injector] = [
         KernelInjector(key, extension),

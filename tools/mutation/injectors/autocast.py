@@ -78,7 +78,7 @@ class AutocastInjector(Injector):
 
     def take_observed(self) -> Observed:
         """Return the mutants that were triggered since this method was last called."""
-        observed_pairs = self._interposer.take_met_of_autocast()
+        observed_pairs = self._interposer.take_triggered_autocast_mutants()
         return Observed(
             [
                 (self._numbers[_PREFIX + self._names[point_index], operator], NO_DTYPE)

@@ -66,7 +66,7 @@ class DeviceGuardInjector(Injector):
 
     def take_observed(self) -> Observed:
         """Return the mutants that were triggered since this method was last called."""
-        triggered = self._interposer.take_met_of_guard()
+        triggered = self._interposer.take_triggered_guard_mutants()
         point_indices = {self._indices[self.mutants[number].point] for number in triggered}
         return Observed(
             [(number, NO_DTYPE) for number in triggered],

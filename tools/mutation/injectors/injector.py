@@ -25,7 +25,7 @@ class Counts:
 class Observed:
     """The mutants that the calls of a result triggered: pairs of (mutant index, dtype number).
 
-    ``calls`` holds triples of (point index, index in :data:`tools.mutation.operators.QUESTIONS`, dtype
+    ``calls`` holds triples of (point index, index in :data:`tools.mutation.operators.CALL_KINDS`, dtype
     number).
     """
 

@@ -49,10 +49,10 @@ class KernelInjector(Injector):
         """Return the mutants that were triggered since this method was last called."""
         triggered: list[tuple[int, int]] = []
         calls: list[tuple[int, int, int]] = []
-        for point_index, mutant_index, dtype in self._interposer.take_met():
-            question = mutant_index - (self._first[point_index + 1] - self._first[point_index])
-            if question >= 0:
-                calls.append((point_index, question, dtype))
+        for point_index, mutant_index, dtype in self._interposer.take_triggered():
+            call_kind = mutant_index - (self._first[point_index + 1] - self._first[point_index])
+            if call_kind >= 0:
+                calls.append((point_index, call_kind, dtype))
             else:
                 triggered.append((self._first[point_index] + mutant_index, dtype))
         return Observed(triggered, calls)
@@ -77,7 +77,7 @@ class KernelInjector(Injector):
             described = [
                 interposer_description(operators.as_interposed(mutant), self._dtypes) for mutant in mutants
             ]
-            questions = [("called", 0, question, -1) for question in range(len(operators.QUESTIONS))]
-            self._interposer.set_observed(index, described + questions)
+            call_kinds = [("called", 0, call_kind, -1) for call_kind in range(len(operators.CALL_KINDS))]
+            self._interposer.set_observed(index, described + call_kinds)
             number += len(mutants)
         self._first.append(number)
