@@ -34,7 +34,7 @@ CXX11_ABI = bool(torch._C._GLIBCXX_USE_CXX11_ABI)
 FORK = VERSION.partition("+")[2].startswith(("git", "hpu"))
 
 
-def load(path: Path) -> ModuleType | None:
+def import_from_file(path: Path) -> ModuleType | None:
     """Import a module of the package from its file, because importing the package needs the built core."""
     if not path.exists():
         return None
@@ -45,17 +45,17 @@ def load(path: Path) -> ModuleType | None:
     return module
 
 
-companion = load(HERE / "companion.py")
-DEVICE_VERSION = load(PACKAGE / "version.py").__version__
-torch_build = load(PACKAGE / "internal" / "torch_build.py")
-BINARIES = torch_build.binaries(torch.__file__, VERSION)
-ONE_OF_MANY = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
+gaudi_plugin_metadata = import_from_file(HERE / "gaudi_plugin_metadata.py")
+DEVICE_VERSION = import_from_file(PACKAGE / "version.py").__version__
+torch_build = import_from_file(PACKAGE / "internal" / "torch_build.py")
+BINARIES = torch_build.torch_binaries_digest(torch.__file__, VERSION)
+MULTI_TORCH_WHEEL = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
 #: The dispatch key for which the core is built: HPU or PrivateUse1.
 KEY = os.environ.get("HPU_REFERENCE_KEY") or "HPU"
 if KEY not in torch_build.DEVICE_TYPES:
     raise SystemExit(f"HPU_REFERENCE_KEY={KEY!r} is not valid. Use {' or '.join(torch_build.DEVICE_TYPES)}.")
-HAS_OWN_FOLDER = FORK or ONE_OF_MANY or KEY != "HPU"
-FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK, KEY)}" if HAS_OWN_FOLDER else "."
+HAS_OWN_FOLDER = FORK or MULTI_TORCH_WHEEL or KEY != "HPU"
+FOLDER = f"_builds/{torch_build.core_folder_name(VERSION, CXX11_ABI, FORK, KEY)}" if HAS_OWN_FOLDER else "."
 BUILD_INFO = f"""\
 \"\"\"Written by the build: the torch that the core was compiled against.\"\"\"
 
@@ -67,13 +67,13 @@ TORCH_BINARIES = {BINARIES!r}
 """
 
 
-def serves_already() -> bool:
+def has_fitting_public_core() -> bool:
     """Return whether the running torch is a repacked public torch for which a core already exists."""
-    info = load(PACKAGE / "_build_info.py") if FORK and BINARIES and KEY == "HPU" else None
+    info = import_from_file(PACKAGE / "_build_info.py") if FORK and BINARIES and KEY == "HPU" else None
     return info is not None and getattr(info, "TORCH_BINARIES", None) == BINARIES
 
 
-class Build(BuildExtension):
+class BuildCore(BuildExtension):
     """Command ``build_ext``: build the core, and write the file ``_build_info.py`` next to the core."""
 
     def finalize_options(self) -> None:
@@ -95,7 +95,7 @@ class Build(BuildExtension):
 
     def run(self) -> None:
         if self.inplace:
-            companion.write_metadata(HERE, DEVICE_VERSION)
+            gaudi_plugin_metadata.write_metadata(HERE, DEVICE_VERSION)
         if not self.extensions:
             return
         root = HERE if self.inplace else Path(self.build_lib)
@@ -183,28 +183,28 @@ if SANITIZE:
 # Skip the build if the environment requests it (the core was built before), or if an existing core also fits
 # the running torch.
 SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"
-if "--inplace" in sys.argv and serves_already():
+if "--inplace" in sys.argv and has_fitting_public_core():
     print(f"Nothing to build: the core in {PACKAGE} was built for the same binaries as torch {VERSION}.")
     SKIPPED = True
 
 
-class Built(Distribution):
+class PlatformWheelDistribution(Distribution):
     """Distribution whose wheel is platform-specific, even if this run builds no core for the wheel."""
 
     def has_ext_modules(self) -> bool:
-        return ONE_OF_MANY or super().has_ext_modules()
+        return MULTI_TORCH_WHEEL or super().has_ext_modules()
 
 
-class Collect(build_py):
-    """Command ``build_py`` that adds the metadata of `companion`, and all cores with ``ONE_OF_MANY``."""
+class BuildPyWithCores(build_py):
+    """Command ``build_py`` that adds the plugin metadata, and all cores if ``MULTI_TORCH_WHEEL``."""
 
     def run(self) -> None:
         super().run()
-        companion.write_metadata(Path(self.build_lib), DEVICE_VERSION)
+        gaudi_plugin_metadata.write_metadata(Path(self.build_lib), DEVICE_VERSION)
         library = HERE / "hpu_reference_tools" / "libhlml.so"
-        if ONE_OF_MANY and library.exists():
+        if MULTI_TORCH_WHEEL and library.exists():
             self.copy_file(str(library), str(Path(self.build_lib) / library.relative_to(HERE)))
-        for core in sorted(PACKAGE.glob("_builds/*/_C*.so")) if ONE_OF_MANY else ():
+        for core in sorted(PACKAGE.glob("_builds/*/_C*.so")) if MULTI_TORCH_WHEEL else ():
             target = Path(self.build_lib) / core.relative_to(HERE)
             target.parent.mkdir(parents=True, exist_ok=True)
             self.copy_file(str(core), str(target))
@@ -212,6 +212,6 @@ class Collect(build_py):
 
 setup(
     ext_modules=[] if SKIPPED else [EXTENSION, LIBRARY],
-    cmdclass={"build_ext": Build, "build_py": Collect},
-    distclass=Built,
+    cmdclass={"build_ext": BuildCore, "build_py": BuildPyWithCores},
+    distclass=PlatformWheelDistribution,
 )

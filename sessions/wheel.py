@@ -143,7 +143,7 @@ def core_folder_name(venv: Environment) -> str:
         "sys.path.insert(0, 'habana_frameworks/torch/internal')\n"
         "import torch_build\n"
         "fork = torch.__version__.partition('+')[2].startswith(('git', 'hpu'))\n"
-        "print(torch_build.key(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, fork))"
+        "print(torch_build.core_folder_name(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, fork))"
     )
     with venv.session.chdir(SOURCE):
         return venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()[

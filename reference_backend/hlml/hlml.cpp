@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "state.h"
+#include "node_state.h"
 
 namespace {
 

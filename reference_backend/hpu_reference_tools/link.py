@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .library import PATH
+from .management_library import PATH
 
 SYSTEM_PATH = Path("/usr/lib/habanalabs/libhlml.so")
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from .library import Library, LibraryError, Module
+from .management_library import LibraryError, ManagementLibrary, Module
 
 FIRMWARE = "51.3.0.0"
 _FAMILIES = {"HL-205": "gaudi", "HL-225": "gaudi2", "HL-325L": "gaudi3"}
@@ -24,7 +24,7 @@ FIELDS: dict[str, tuple[str, Callable[[Module], object]]] = {
     "timestamp": ("", lambda module: datetime.now().strftime("%a %b %d %H:%M:%S %Z %Y").replace("  ", " ")),
     "name": ("", lambda module: module.name),
     "bus_id": ("", lambda module: module.bus_id),
-    "driver_version": ("", lambda module: Library().driver_version()),
+    "driver_version": ("", lambda module: ManagementLibrary().driver_version()),
     "temperature.aip": ("C", lambda module: module.temperature),
     "module_id": ("", lambda module: module.module_id),
     "utilization.aip": ("%", lambda module: module.utilization),
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         options = _parser().parse_args(arguments)
-        library = Library()
+        library = ManagementLibrary()
         while True:
             print(_requested_output(options, library), flush=True)
             if not options.loop:
@@ -153,7 +153,7 @@ def _positive_seconds(text: str) -> float:
     return seconds
 
 
-def _requested_output(options: argparse.Namespace, library: Library) -> str:
+def _requested_output(options: argparse.Namespace, library: ManagementLibrary) -> str:
     if options.version:
         return f"Habanalabs hl-smi/hlml version hl-{library.version()}-fw-{FIRMWARE} (simulated)"
     modules = _select_modules(library.modules(), options.id)
@@ -167,7 +167,7 @@ def _requested_output(options: argparse.Namespace, library: Library) -> str:
         return _fields_as_csv(modules, options.query_aip, options.format)
     if options.query or options.display is not None:
         return _query_text(modules, options.display, library)
-    return _table(modules, library)
+    return _summary_table(modules, library)
 
 
 def _select_modules(modules: list[Module], module_id: str | None) -> list[Module]:
@@ -210,7 +210,7 @@ def _field_text(module: Module, name: str, units: bool) -> str:
     return f"{value(module)} {unit}" if units and unit else str(value(module))
 
 
-def _query_text(modules: list[Module], sections: str | None, library: Library) -> str:
+def _query_text(modules: list[Module], sections: str | None, library: ManagementLibrary) -> str:
     section_names = (
         list(SECTIONS) if sections is None else [name.strip().upper() for name in sections.split(",")]
     )
@@ -218,10 +218,10 @@ def _query_text(modules: list[Module], sections: str | None, library: Library) -
         if name not in SECTIONS:
             raise UsageError(f"the section {name!r} does not exist. Use {', '.join(SECTIONS)}.")
     lines = ["================ HL-SMI LOG ================", ""]
-    lines += [_line(0, "Timestamp", datetime.now().strftime("%a %b %d %H:%M:%S %Y"))]
+    lines += [_query_line(0, "Timestamp", datetime.now().strftime("%a %b %d %H:%M:%S %Y"))]
     lines += [
-        _line(0, "Driver Version", library.driver_version()),
-        _line(0, "Attached AIPs", len(modules)),
+        _query_line(0, "Driver Version", library.driver_version()),
+        _query_line(0, "Attached AIPs", len(modules)),
         "",
     ]
     for module in modules:
@@ -229,15 +229,15 @@ def _query_text(modules: list[Module], sections: str | None, library: Library) -
         for name in section_names:
             title, section = SECTIONS[name]
             lines.append(f"\t{title}")
-            lines += [_line(2, name, value) for name, value in section(module).items()]
+            lines += [_query_line(2, name, value) for name, value in section(module).items()]
     return "\n".join(lines)
 
 
-def _line(depth: int, name: str, value: object) -> str:
+def _query_line(depth: int, name: str, value: object) -> str:
     return "\t" * depth + f"{name:<{40 - 8 * depth}}: {value}"
 
 
-def _table(modules: list[Module], library: Library) -> str:
+def _summary_table(modules: list[Module], library: ManagementLibrary) -> str:
     rule = "+" + "-" * (_WIDTH - 2) + "+"
     version = f"hl-{library.version()}-fw-{FIRMWARE}"
     lines = [

@@ -60,7 +60,7 @@ std::int64_t number_in(const char* name, std::int64_t default_value) {
 }
 
 // Returns the module that the environment names, otherwise the visible module of the local rank.
-std::int64_t own_module() {
+std::int64_t own_module_id() {
   if (const std::int64_t named = number_in("HLS_MODULE_ID", -1); named >= 0) {
     return named;
   }
@@ -144,7 +144,7 @@ SharedStatistics* create_shared_statistics() {
   auto* record = static_cast<SharedStatistics*>(mapped);
   record->process = getpid();
   record->started = start_of_process();
-  record->module = own_module();
+  record->module = own_module_id();
   std::memcpy(record->magic, "hpuref1", sizeof(record->magic));
   g_record_owner = getpid();
   std::atexit(&remove_record);

@@ -6,7 +6,7 @@
 
 namespace hpu_reference::memory {
 
-// The contents of the file. hl-smi and libhlml declare the same layout (hlml/state.h).
+// The contents of the file. hl-smi and libhlml declare the same layout (hlml/node_state.h).
 struct SharedStatistics {
   char magic[8];                     // "hpuref1"
   std::int64_t process;              // process id

@@ -65,7 +65,7 @@ const std::vector<long>& modules_of_process() {
 // Returns whether the index denotes the device of this process. Programs pass HLS_MODULE_ID, LOCAL_RANK, or
 // the position of HLS_MODULE_ID in HABANA_VISIBLE_MODULES. HLS_MODULE_ID and LOCAL_RANK are read at each
 // call, because programs change them.
-bool is_own_index(c10::DeviceIndex index) {
+bool is_own_device_index(c10::DeviceIndex index) {
   const auto is_value = [](const char* variable, long number) {
     const char* text = std::getenv(variable);
     return text != nullptr && *text != '\0' && std::atol(text) == number;
@@ -122,7 +122,7 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
     return 0;
   }
   check_exists(index);
-  TORCH_CHECK(is_own_index(index),
+  TORCH_CHECK(is_own_device_index(index),
               DEVICE_NAME ":",
               static_cast<int>(index),
               " is not the device of this process. A process has one device, " DEVICE_NAME

@@ -77,7 +77,7 @@ class ReadImageDatasetFromDir(Node):
         self._batch: tuple[list[str], numpy.ndarray] | None = None
         self._place, self._order = 0, numpy.arange(len(self.files))
 
-    def batches(self, size: int) -> int:
+    def batch_count(self, size: int) -> int:
         """Return the number of batches of ``size`` files in an epoch."""
         return len(self.files) // size if self.drop_remainder else math.ceil(len(self.files) / size)
 

@@ -1,4 +1,4 @@
-"""The graph of an image pipeline: its operators (`Node`), their results (`Value`), and `evaluate`."""
+"""The graph of an image pipeline: its operators (`Node`), their results (`NodeOutput`), and `evaluate`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Value:
+class NodeOutput:
     """One result of a node, as an edge of the graph; it does not contain data."""
 
     def __init__(self, node: Node, result_index: int) -> None:
-        self.node, self.place = node, result_index
+        self.node, self.index = node, result_index
 
 
 class Node:
@@ -20,12 +20,12 @@ class Node:
     RESULTS = 1
 
     def __init__(self) -> None:
-        self.inputs: Sequence[Value] = ()
+        self.inputs: Sequence[NodeOutput] = ()
 
-    def __call__(self, *inputs: Value) -> Any:
+    def __call__(self, *inputs: NodeOutput) -> Any:
         """Connect the node to its inputs, and return its result, or a tuple if `RESULTS` is above 1."""
         self.inputs = inputs
-        values = tuple(Value(self, result_index) for result_index in range(self.RESULTS))
+        values = tuple(NodeOutput(self, result_index) for result_index in range(self.RESULTS))
         return values if len(values) > 1 else values[0]
 
     def compute(self, *inputs: Any) -> Any:
@@ -33,15 +33,15 @@ class Node:
         raise NotImplementedError
 
 
-def evaluate(outputs: Sequence[Value]) -> list[Any]:
+def evaluate(outputs: Sequence[NodeOutput]) -> list[Any]:
     """Return the data of the given results for one batch. Each node is computed once."""
     done: dict[int, Any] = {}
 
-    def result(value: Value) -> Any:
+    def result(value: NodeOutput) -> Any:
         node = value.node
         if id(node) not in done:
             done[id(node)] = node.compute(*(result(input_value) for input_value in node.inputs))
         node_result = done[id(node)]
-        return node_result[value.place] if node.RESULTS > 1 else node_result
+        return node_result[value.index] if node.RESULTS > 1 else node_result
 
     return [result(value) for value in outputs]

@@ -29,7 +29,7 @@ class MediaPipe:
             unused_options: hardware arguments, not used.
         """
         self._device, self._batch_size, self._name = device or "hpu", batch_size, pipe_name
-        self._outputs: list[graph.Value] | None = None
+        self._outputs: list[graph.NodeOutput] | None = None
 
     def definegraph(self) -> Any:
         """Connect the operators, and return the results of the pipeline. Subclasses must override it."""
@@ -72,6 +72,6 @@ class MediaPipe:
         assert self._outputs is not None
         reader = self.reader()
         reader.start()
-        for _ in range(reader.batches(self._batch_size)):
+        for _ in range(reader.batch_count(self._batch_size)):
             reader.advance(self._batch_size)
             yield graph.evaluate(self._outputs)

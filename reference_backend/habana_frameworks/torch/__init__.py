@@ -26,8 +26,8 @@ from .internal.settings import mode as _mode
 
 _autoload_switch.autoload_requested()
 _lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))
-bridge_config.check_environment()
-_loader.refuse_real_bridge(_namespace.__path__)
+bridge_config.validate_flag_variables()
+_loader.reject_installed_bridge(_namespace.__path__)
 _compile_threads.disable_worker_processes()
 _C = _loader.load_core(_torch)
 logs.start_log(_C)
@@ -40,13 +40,13 @@ from .internal import process_trace as _process_profile  # noqa: E402
 from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
-torchvision_ops.define_operators()
-quantized_decomposed.register_kernels()
+torchvision_ops.define_torchvision_operators()
+quantized_decomposed.register_quantized_decomposed_kernels()
 _operators.register()
-exit_after_backward.let_backward_finish(_C)
+exit_after_backward.register_exit_wait(_C)
 _process_profile.start_if_requested()
-low_overhead_profiler.profiler.collect_if_requested()
-_memory_history.dump_shortages_if_requested()
+low_overhead_profiler.profiler.record_process_if_requested()
+_memory_history.dump_on_out_of_memory_if_requested()
 
 __all__ = [
     "__version__",

@@ -24,7 +24,7 @@ from .internal.settings.mode import is_fork_like
 _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
 
 
-def refuse_real_bridge(package_paths: Iterable[str]) -> None:
+def reject_installed_bridge(package_paths: Iterable[str]) -> None:
     """Raise ImportError if the package `habana_frameworks` also contains the Intel Gaudi bridge.
 
     The bridge and this simulated device register the same dispatch key, so a process can load only one.
@@ -44,7 +44,7 @@ def refuse_real_bridge(package_paths: Iterable[str]) -> None:
             )
 
 
-def check_build(
+def require_matching_torch(
     built_version: str,
     built_cxx11_abi: bool,
     built_for_fork: bool,
@@ -69,7 +69,7 @@ def check_build(
         )
 
 
-def refuse_other_accelerator(torch: ModuleType) -> None:
+def reject_torch_for_other_accelerator(torch: ModuleType) -> None:
     """Raise ImportError if torch was built for another accelerator and does not support hpu in addition.
 
     Since release 2.7, torch derives its accelerator from its build and not from the hardware. Effects with a
@@ -97,19 +97,21 @@ def load_core(torch: ModuleType) -> ModuleType:
     package = str(__package__)
     key = core_builds.dispatch_key()
     if key == "HPU":
-        refuse_other_accelerator(torch)
+        reject_torch_for_other_accelerator(torch)
     builds = core_builds.build_infos(package)
-    builds_with_key = {name: info for name, info in builds.items() if core_builds.key_of(info) == key}
+    builds_with_key = {
+        name: info for name, info in builds.items() if core_builds.dispatch_key_of_core(info) == key
+    }
     if builds and not builds_with_key:
         raise ImportError(
             f"{package} has a core, but none with the dispatch key {key}. Build one with "
             f"HPU_REFERENCE_KEY={key} python setup.py build_ext --inplace, or unset HPU_REFERENCE_KEY."
         )
-    core_package = choose_core(builds_with_key, torch)
+    core_package = choose_core_package(builds_with_key, torch)
     try:
         if core_package == package:
             return importlib.import_module(f"{package}._C")
-        return _open_core(f"{core_package}._C", f"{package}._C")
+        return _import_core_as(f"{core_package}._C", f"{package}._C")
     except ImportError as error:
         raise ImportError(
             f"the compiled core of {package} could not be opened ({error}). Build or install it again for "
@@ -117,7 +119,7 @@ def load_core(torch: ModuleType) -> ModuleType:
         ) from error
 
 
-def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
+def choose_core_package(builds: dict[str, ModuleType], torch: ModuleType) -> str:
     """Return the name of the package whose core fits the running torch.
 
     Args:
@@ -138,7 +140,7 @@ def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
         if built == running:
             return core_package
     for core_package, info in builds.items():
-        if _same_binaries(info, torch):
+        if _is_repacked_torch(info, torch):
             return core_package
     if not builds:
         raise ImportError(
@@ -147,7 +149,7 @@ def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
         )
     if len(builds) == 1:
         (info,) = builds.values()
-        check_build(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK), version, cxx11_abi)
+        require_matching_torch(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK), version, cxx11_abi)
     raise ImportError(
         f"the installed hpu backend has cores for {'; '.join(sorted(described.values()))}, but torch "
         f"{version} is running ({running}). Install the build of the backend for {running}, or one of these "
@@ -155,7 +157,7 @@ def choose_core(builds: dict[str, ModuleType], torch: ModuleType) -> str:
     )
 
 
-def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
+def _is_repacked_torch(info: ModuleType, torch: ModuleType) -> bool:
     """Return whether a core fits the running torch, because one torch is a repacked copy of the other.
 
     This is True if exactly one of the two torch builds is fork-like, and their binaries are equal.
@@ -168,10 +170,10 @@ def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
     recorded = getattr(info, "TORCH_BINARIES", None)
     if recorded is None or bool(info.FORK) == is_fork_like(version):
         return False
-    return bool(torch_build.binaries(str(torch.__file__), version) == recorded)
+    return bool(torch_build.torch_binaries_digest(str(torch.__file__), version) == recorded)
 
 
-def _open_core(source_name: str, name: str) -> ModuleType:
+def _import_core_as(source_name: str, name: str) -> ModuleType:
     """Import the extension module `source_name` under the name `name`, which all other modules import."""
     origin_spec = importlib.util.find_spec(source_name)
     if origin_spec is None or origin_spec.origin is None:

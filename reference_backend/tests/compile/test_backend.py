@@ -214,7 +214,7 @@ def test_logger() -> None:
     assert isinstance(get_compile_backend_logger(), Logger)
 
 
-ALL_PASSES = [member.__name__ for members in passes.stages().values() for member in members]
+ALL_PASSES = [member.__name__ for members in passes.passes_by_stage().values() for member in members]
 
 
 @pytest.mark.parametrize("name", ALL_PASSES)
@@ -296,8 +296,8 @@ def test_interpreted_recipes_are_replayed(interpreted, monkeypatch: pytest.Monke
         run = by_calls(cluster)
         return lambda inputs: runs.append(1) or run(inputs)
 
-    by_calls = module.run_one_by_one
-    monkeypatch.setattr(module, "run_one_by_one", run_and_count)
+    by_calls = module.make_operator_by_operator_recipe
+    monkeypatch.setattr(module, "make_operator_by_operator_recipe", run_and_count)
     program = interpreted(lambda x, y: (x * y).sum())
     for i in range(4):
         assert program(torch.full((3,), float(i), device="hpu"), torch.ones(3, device="hpu")).item() == 3 * i

@@ -37,13 +37,13 @@ def _first_runs_without_aot_check(monkeypatch: pytest.MonkeyPatch) -> None:
 def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
     """Return a list that collects the static programs of all later compilations."""
     created = Programs()
-    make = static_program_builder.program_of
+    make = static_program_builder.build_static_program
 
     def collect(*arguments: Any) -> Any:
         created.append(make(*arguments))
         return created[-1]
 
-    monkeypatch.setattr(static_program_builder, "program_of", collect)
+    monkeypatch.setattr(static_program_builder, "build_static_program", collect)
     yield created
 
 
@@ -323,13 +323,13 @@ def _returns_number(inputs: list[Any]) -> Any:
     ],
 )
 def test_functions_that_cannot_be_static_programs(function: Callable[..., Any]) -> None:
-    assert static_program_builder.program_of(function, [torch.ones(2, device="hpu")], False) is None
+    assert static_program_builder.build_static_program(function, [torch.ones(2, device="hpu")], False) is None
 
 
 def test_functions_with_other_parameters_cannot_be_static_programs() -> None:
     x = torch.ones(2, device="hpu")
     for function in (lambda inputs: (x,), lambda *inputs: inputs, lambda first, second: None, len):
-        assert static_program_builder.program_of(function, [x], False) is None
+        assert static_program_builder.build_static_program(function, [x], False) is None
 
 
 def test_result_of_wrong_size_raises() -> None:
@@ -342,7 +342,7 @@ def test_result_of_wrong_size_raises() -> None:
     x = torch.ones(2, device="hpu")
     function.__globals__["assert_size_stride"] = None
     try:
-        program = static_program_builder.program_of(function, [x], False)
+        program = static_program_builder.build_static_program(function, [x], False)
     finally:
         del function.__globals__["assert_size_stride"]
     inputs = [x]
@@ -358,7 +358,7 @@ def test_static_program_leaves_unexpected_inputs_to_python(other: str) -> None:
         return (torch.ops.aten.cumsum.default(x, 0),)
 
     x = torch.ones(2, 3, device="hpu", dtype=torch.complex64)
-    program = static_program_builder.program_of(function, [x], False)
+    program = static_program_builder.build_static_program(function, [x], False)
     values: dict[str, Any] = {
         "cpu": x.cpu(),
         "dtype": x.to(torch.complex128),

@@ -254,5 +254,5 @@ def test_built_function_gives_the_results_of_the_calls(name: str) -> None:
 )
 def test_compiled_code_gives_the_results_of_the_calls(name: str, tmp_path: Any) -> None:
     program = record_program(name)
-    artifact = load_fusion_module("compile").fuse(program.description, tmp_path, check=True)
+    artifact = load_fusion_module("compile").compile_description(program.description, tmp_path, check=True)
     assert_same_memory(program, run_artifact(program, artifact), exact=False)

@@ -204,5 +204,5 @@ def test_built_functions_of_random_programs(first: int) -> None:
 @pytest.mark.parametrize("seed", every_nth(2, [11, 23]))
 def test_compiled_code_of_random_programs(seed: int, tmp_path: Any) -> None:
     program = record(Author(seed, 12).run_program, *make_inputs())
-    artifact = load_fusion_module("compile").fuse(program.description, tmp_path, check=True)
+    artifact = load_fusion_module("compile").compile_description(program.description, tmp_path, check=True)
     assert_same_memory(program, run_artifact(program, artifact))

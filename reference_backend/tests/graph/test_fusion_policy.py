@@ -12,6 +12,6 @@ def test_hot_graphs_are_fused_only_on_reliable_releases(version, runs, monkeypat
     monkeypatch.delenv("HPU_REFERENCE_FUSE_AFTER", raising=False)
     monkeypatch.setattr(torch, "__version__", version)
     fusion_policy._is_inductor_reliable.cache_clear()
-    assert fusion_policy.hot_after() == runs
+    assert fusion_policy.runs_before_compilation() == runs
     monkeypatch.undo()
     fusion_policy._is_inductor_reliable.cache_clear()

@@ -33,7 +33,7 @@ def unfusable_description() -> dict[str, Any]:
 def wait_for_artifacts(service: Any, seconds: float = 600) -> list[Any]:
     """Wait until the service is idle, and return the finished artifacts."""
     finished, end = [], time.monotonic() + seconds
-    while not service.idle():
+    while not service.is_idle():
         assert time.monotonic() < end
         finished += service.poll()
         time.sleep(0.05)

@@ -80,7 +80,7 @@ def test_files_of_inductor_are_removed_unless_a_compilation_may_use_them(tmp_pat
 def test_variable_of_the_cache_is_restored_by_the_last_thread(tmp_path, monkeypatch):
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},false,1024")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "before")
-    first, second = cache_config.inductor_cache(), cache_config.inductor_cache()
+    first, second = cache_config.use_configured_inductor_cache(), cache_config.use_configured_inductor_cache()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -95,7 +95,7 @@ def test_unusable_path_is_named_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "before")
     with pytest.warns(UserWarning, match="compiled code cannot be written to .*Choose a path") as seen:
         for _ in range(2):
-            with cache_config.inductor_cache():
+            with cache_config.use_configured_inductor_cache():
                 assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "before"
     assert len(seen) == 1
 
@@ -111,7 +111,7 @@ def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch
     service.Service(processes=0)
     assert not artifact_folder.exists()
     artifact_folder = create_artifact(tmp_path, "b", 1, 1000)
-    with cache_config.inductor_cache():
+    with cache_config.use_configured_inductor_cache():
         assert artifact_folder.exists()  # a process empties the cache only at its first use
 
 
@@ -210,7 +210,7 @@ service = module.Service(2, folder, count)
 for number in range(12):
     service.request({'number': number}, got.append)
 end = time.monotonic() + 200
-while not service.idle() and time.monotonic() < end:
+while not service.is_idle() and time.monotonic() < end:
     service.poll()
     time.sleep(0.01)
 print(sum(counts), len(got), len(service.failures))

@@ -164,7 +164,7 @@ def interpret(program: Program) -> list[torch.Tensor]:
             if destination.data_ptr() != result.data_ptr():
                 destination.copy_(result)
 
-    resolve = load_fusion_module("operators").resolve_operator
+    resolve = load_fusion_module("functional_operators").resolve_operator
     for call in program.description["calls"]:
         op = resolve(call["op"])
         args, kwargs = [], {}

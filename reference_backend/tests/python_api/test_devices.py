@@ -23,8 +23,8 @@ def test_a_node_has_eight_modules_and_a_process_one_device():
 
 @pytest.mark.parametrize(("visible", "count"), [("3", 1), ("7,6,5,4", 4), ("2,2", 1), ("all", 8)])
 def test_visible_modules_limit_the_count(output_of, visible, count):
-    code = USE + "from habana_frameworks.torch.internal.settings.visible_modules import visible_modules\n"
-    code += "print(hpu.device_count(), len(visible_modules()), torch.ones(1, device='hpu').device)"
+    code = USE + "from habana_frameworks.torch.internal.settings.visible_modules import visible_module_ids\n"
+    code += "print(hpu.device_count(), len(visible_module_ids()), torch.ones(1, device='hpu').device)"
     assert output_of(code, HABANA_VISIBLE_MODULES=visible) == f"{count} {count} hpu:0"
 
 

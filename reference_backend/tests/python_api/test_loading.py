@@ -130,13 +130,13 @@ def test_fork_like_versions(version, fork):
 )
 def test_another_torch_raises_before_the_core_is_loaded(built, running):
     with pytest.raises(ImportError, match=r"this build of the hpu backend is for .* Install") as error:
-        _loader.check_build(*built, *running)
+        _loader.require_matching_torch(*built, *running)
     assert running[0] in str(error.value)
 
 
 def test_patch_releases_and_local_labels_do_not_matter():
-    _loader.check_build("2.13.0", True, False, "2.13.1+cu130", True)
-    _loader.check_build("2.13.0a0", True, True, "2.13.0a0+git77", True)
+    _loader.require_matching_torch("2.13.0", True, False, "2.13.1+cu130", True)
+    _loader.require_matching_torch("2.13.0a0", True, True, "2.13.0a0+git77", True)
 
 
 def _fake_torch_module(version, abi=True, **built_with):
@@ -167,7 +167,7 @@ BUILD_INFOS = {
     ],
 )
 def test_core_for_this_torch_is_chosen(torch, core_name):
-    assert _loader.choose_core(BUILD_INFOS, torch) == core_name
+    assert _loader.choose_core_package(BUILD_INFOS, torch) == core_name
 
 
 @pytest.mark.parametrize(
@@ -183,21 +183,21 @@ def test_missing_core_for_this_torch_raises(torch):
     with pytest.raises(
         ImportError, match=r"has cores for fork-like torch 2\.13 .*; public torch 2\.6 .*Install"
     ):
-        _loader.choose_core(BUILD_INFOS, torch)
+        _loader.choose_core_package(BUILD_INFOS, torch)
 
 
 def test_torch_built_for_another_accelerator_raises():
     for version, cuda in (("2.6.0+cu124", "12.4"), ("2.7.0+cpu", None), ("2.15.0+cpu", None)):
         torch = _fake_torch_module(version)
         torch.version.cuda = cuda
-        _loader.refuse_other_accelerator(torch)
+        _loader.reject_torch_for_other_accelerator(torch)
     for version in ("2.7.0+cu126", "2.13.0+cu130", "2.15.0+cu132"):
         torch = _fake_torch_module(version)
         torch.version.cuda = "13.0"
         with pytest.raises(
             ImportError, match=rf"torch {re.escape(version)} was built with cuda .* Install a CPU build"
         ):
-            _loader.refuse_other_accelerator(torch)
+            _loader.reject_torch_for_other_accelerator(torch)
 
 
 def _copy_package_without(tmp_path: Path, *left_out: str) -> Path:
@@ -252,13 +252,25 @@ def test_a_core_serves_a_fork_like_torch_with_the_same_binaries(tmp_path):
     repack = _fake_installed_torch(tmp_path / "repack", "2.13.0+git1", "a")
     fork = _fake_installed_torch(tmp_path / "fork", "2.13.0+git1", "b")
     info = types.ModuleType("_build_info")
-    info.FORK, info.TORCH_BINARIES = False, torch_build.binaries(public.__file__, public.__version__)
-    assert [_loader._same_binaries(info, torch) for torch in (repack, fork, public)] == [True, False, False]
+    info.FORK, info.TORCH_BINARIES = (
+        False,
+        torch_build.torch_binaries_digest(public.__file__, public.__version__),
+    )
+    assert [_loader._is_repacked_torch(info, torch) for torch in (repack, fork, public)] == [
+        True,
+        False,
+        False,
+    ]
     info.TORCH_BINARIES = None
-    assert not _loader._same_binaries(info, repack)
-    assert torch_build.binaries(str(tmp_path / "none" / "torch" / "__init__.py"), "2.13.0") is None
-    assert torch_build.key("2.13.0a0+git1", True, True) == "torch2_13_abi1_fork"
-    assert torch_build.key("2.6.0", False, False, "PrivateUse1") == "torch2_6_abi0_public_privateuse1"
+    assert not _loader._is_repacked_torch(info, repack)
+    assert (
+        torch_build.torch_binaries_digest(str(tmp_path / "none" / "torch" / "__init__.py"), "2.13.0") is None
+    )
+    assert torch_build.core_folder_name("2.13.0a0+git1", True, True) == "torch2_13_abi1_fork"
+    assert (
+        torch_build.core_folder_name("2.6.0", False, False, "PrivateUse1")
+        == "torch2_6_abi0_public_privateuse1"
+    )
 
 
 def test_core_in_the_builds_folder_is_chosen(run_python, tmp_path):
@@ -268,7 +280,7 @@ def test_core_in_the_builds_folder_is_chosen(run_python, tmp_path):
     package = tree / "habana_frameworks" / "torch"
     build_info = (package / "_build_info.py").read_text()
     (package / "_build_info.py").write_text("TORCH_VERSION, CXX11_ABI, FORK = '1.13.0', True, False\n")
-    key = torch_build.key(_build_info.TORCH_VERSION, _build_info.CXX11_ABI, _build_info.FORK)
+    key = torch_build.core_folder_name(_build_info.TORCH_VERSION, _build_info.CXX11_ABI, _build_info.FORK)
     folder_of_core = package / "_builds" / key
     folder_of_core.mkdir(parents=True)
     (folder_of_core / "_build_info.py").write_text(build_info)

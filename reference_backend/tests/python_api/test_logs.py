@@ -134,7 +134,7 @@ def test_invalid_setting_that_other_software_reads_warns(monkeypatch, variable, 
     ("level_name", "number"), [("WARN", 3), ("err", 4), ("fatal", 5), (" 0 ", 0), ("off", 6)]
 )
 def test_levels_have_the_usual_names(level_name, number):
-    assert log_settings.level_of(level_name) == number
+    assert log_settings.parse_log_level(level_name) == number
 
 
 @pytest.mark.parametrize("folder", ["", "~nosuchuser/logs"])

@@ -222,15 +222,17 @@ def test_legacy_types_reject_invalid_arguments():
         hpu.FloatTensor([1], [2])
 
 
-def _companion() -> Any:
-    spec = importlib.util.spec_from_file_location("companion", Path(__file__).parents[2] / "companion.py")
+def _gaudi_plugin_metadata() -> Any:
+    spec = importlib.util.spec_from_file_location(
+        "gaudi_plugin_metadata", Path(__file__).parents[2] / "gaudi_plugin_metadata.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_companion_distribution_has_the_version_of_the_device(tmp_path):
-    _companion().write_metadata(tmp_path, ht.__version__, [])
+    _gaudi_plugin_metadata().write_metadata(tmp_path, ht.__version__, [])
     (distribution,) = importlib.metadata.distributions(name="habana-torch-plugin", path=[str(tmp_path)])
     assert distribution.version == f"{ht.__version__}+reference"
     assert distribution.metadata["Classifier"] == "Private :: Do Not Upload"
@@ -251,7 +253,7 @@ def test_companion_distribution_is_not_installed_next_to_the_bridge(tmp_path, fo
             "Metadata-Version: 2.1\nName: habana-torch-plugin\nVersion: 1.19.0\n"
         )
         (metadata / "RECORD").write_text(f"{library},,\n")
-    _companion().write_metadata(tmp_path / "wheel", ht.__version__, [str(environment)])
+    _gaudi_plugin_metadata().write_metadata(tmp_path / "wheel", ht.__version__, [str(environment)])
     assert not (tmp_path / "wheel").exists()
 
 

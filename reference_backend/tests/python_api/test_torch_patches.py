@@ -142,19 +142,19 @@ def test_strides_rule_of_torch_refs_is_changed_for_hpu_only():
 
 
 def test_import_hook_runs_after_the_module_and_leaves_no_trace(tmp_path, monkeypatch):
-    from habana_frameworks.torch.internal.patches.import_hooks import when_imported
+    from habana_frameworks.torch.internal.patches.import_hooks import run_after_import
 
     (tmp_path / "front_hooked.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     imported_values = []
-    when_imported("front_hooked", lambda module: imported_values.append(module.value))
+    run_after_import("front_hooked", lambda module: imported_values.append(module.value))
     assert "front_hooked" not in sys.modules
     import front_hooked
 
     assert imported_values == [1]
     assert inspect.getsource(front_hooked) == "value = 1\n"
     assert type(front_hooked.__loader__) is type(front_hooked.__spec__.loader) is SourceFileLoader
-    when_imported("front_hooked", lambda module: imported_values.append("now"))
+    run_after_import("front_hooked", lambda module: imported_values.append("now"))
     assert imported_values == [1, "now"]
     del sys.modules["front_hooked"]
     import front_hooked
@@ -163,13 +163,13 @@ def test_import_hook_runs_after_the_module_and_leaves_no_trace(tmp_path, monkeyp
 
 
 def test_import_hook_survives_a_failing_import(tmp_path, monkeypatch):
-    from habana_frameworks.torch.internal.patches.import_hooks import when_imported
+    from habana_frameworks.torch.internal.patches.import_hooks import run_after_import
 
     source = tmp_path / "front_failing.py"
     source.write_text("raise OSError\n")
     monkeypatch.syspath_prepend(tmp_path)
     imported_modules = []
-    when_imported("front_failing", imported_modules.append)
+    run_after_import("front_failing", imported_modules.append)
     with pytest.raises(OSError):
         import front_failing
     source.write_text("value = 'of another size, so that no bytecode of before fits'\n")

@@ -42,7 +42,7 @@ def make_quantizer(dtype: torch.dtype = E4M3) -> htcore.quantizer.habana_quantiz
 
 
 def round_to_dtype(values: torch.Tensor, dtype: torch.dtype, amax: torch.Tensor) -> torch.Tensor:
-    scale = amax.double() / low_precision_rounding.largest_number(dtype)
+    scale = amax.double() / low_precision_rounding.largest_finite_number(dtype)
     return (values.double() / scale).float().to(dtype).double() * scale
 
 

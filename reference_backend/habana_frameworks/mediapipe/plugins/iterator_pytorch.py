@@ -21,7 +21,7 @@ class HPUGenericPytorchIterator:
 
     def __len__(self) -> int:
         """Return the number of batches of an epoch."""
-        return self.pipe.reader().batches(self.pipe.getBatchSize())
+        return self.pipe.reader().batch_count(self.pipe.getBatchSize())
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the batches of one epoch."""

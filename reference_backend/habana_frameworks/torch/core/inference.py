@@ -51,7 +51,7 @@ def hpu_initialize(
         RuntimeError: a parameter or buffer is not on hpu.
     """
     if model is not None:
-        scales, non_scales = flags._marked_as_const()
+        scales, non_scales = flags._const_marking_options()
         quantization._mark_params_as_const(
             model,
             scales=mark_scales and scales,

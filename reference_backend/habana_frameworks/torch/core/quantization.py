@@ -22,7 +22,7 @@ def _mark_params_as_const(model: torch.nn.Module, *, scales: bool = True, non_sc
     Raises:
         RuntimeError: a parameter or buffer is not on hpu.
     """
-    for name, tensor in _members(model):
+    for name, tensor in _parameters_and_buffers(model):
         if tensor.device.type != DEVICE_TYPE:
             raise RuntimeError(
                 f"{name} is on {tensor.device} but only tensors on {DEVICE_TYPE} can be marked as "
@@ -38,7 +38,7 @@ def _check_params_as_const(model: torch.nn.Module) -> None:
     Raises:
         AssertionError: a parameter or buffer is not marked; the message names it.
     """
-    for name, tensor in _members(model):
+    for name, tensor in _parameters_and_buffers(model):
         if not getattr(tensor, _MARK, False):
             raise AssertionError(f"{name} is not marked as constant. Call hpu_initialize on the model first.")
 
@@ -47,6 +47,6 @@ def _is_scale(name: str) -> bool:
     return "scale" in name.rpartition(".")[2]
 
 
-def _members(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _parameters_and_buffers(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from model.named_parameters()
     yield from model.named_buffers()

@@ -43,18 +43,18 @@ class AbsMaxObserver(observers.ObserverBase):  # type: ignore[misc]
         super().__init__(dtype=dtype)
         self.qscheme = torch.per_tensor_symmetric
         self.quant_min, self.quant_max = (
-            -int(low_precision_rounding.largest_number(dtype)),
-            int(low_precision_rounding.largest_number(dtype)),
+            -int(low_precision_rounding.largest_finite_number(dtype)),
+            int(low_precision_rounding.largest_finite_number(dtype)),
         )
         self.register_buffer("amax", torch.zeros(()))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Observe a tensor and return it."""
         if values.numel():
-            self.amax = self.updated_amax(values.detach().abs().amax().float())
+            self.amax = self.next_amax(values.detach().abs().amax().float())
         return values
 
-    def updated_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
+    def next_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
         """Return the new observed magnitude: the maximum of the old magnitude and ``magnitude``."""
         return torch.maximum(self.amax.to(magnitude.device), magnitude)
 
@@ -67,7 +67,7 @@ class AbsMaxObserver(observers.ObserverBase):  # type: ignore[misc]
 class SimpleAbsMaxObserver(AbsMaxObserver):
     """Observer of the largest magnitude of the last tensor only, for weights, which do not change."""
 
-    def updated_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
+    def next_amax(self, magnitude: torch.Tensor) -> torch.Tensor:
         """Return ``magnitude``, the magnitude of the last tensor, as the new observed magnitude."""
         return magnitude
 
@@ -97,8 +97,8 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
             dtype=quant_dtype,
             observer_or_fake_quant_ctr=observer.with_args(),
             qscheme=torch.per_tensor_symmetric,
-            quant_min=-int(low_precision_rounding.largest_number(quant_dtype)),
-            quant_max=int(low_precision_rounding.largest_number(quant_dtype)),
+            quant_min=-int(low_precision_rounding.largest_finite_number(quant_dtype)),
+            quant_max=int(low_precision_rounding.largest_finite_number(quant_dtype)),
         )
 
     return QuantConfig(specification(AbsMaxObserver), specification(SimpleAbsMaxObserver))

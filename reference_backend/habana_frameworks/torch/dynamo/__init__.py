@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
-from habana_frameworks.torch.internal.patches.import_hooks import when_imported
+from habana_frameworks.torch.internal.patches.import_hooks import run_after_import
 
 #: Subpackages that ``__getattr__`` imports at first use, as torch does with some of its own modules.
 _SUBPACKAGES = ("compile_backend", "debug_utils")
@@ -47,6 +47,6 @@ def _register_backend(registry: ModuleType) -> None:
     registry.register_backend(_hpu_backend, name="hpu_backend")
 
 
-when_imported("torch._dynamo.trace_rules", _skip_when_tracing)
-when_imported("torch._dynamo.device_interface", _register_device)
-when_imported("torch._dynamo.backends.registry", _register_backend)
+run_after_import("torch._dynamo.trace_rules", _skip_when_tracing)
+run_after_import("torch._dynamo.device_interface", _register_device)
+run_after_import("torch._dynamo.backends.registry", _register_backend)

@@ -89,7 +89,7 @@ PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_exchange_device", "_maybe_exchange
 SUBMODULES = ("memory", "random", "streams", "graphs", "nvtx", "nccl", "profiler", "comm")
 
 
-def counterpart(name: str) -> Any | None:
+def hpu_counterpart(name: str) -> Any | None:
     """Return the object that replaces ``torch.cuda.<name>`` on hpu, or None if hpu has no counterpart."""
     if name in COUNTERPARTS:
         return COUNTERPARTS[name]
@@ -97,10 +97,10 @@ def counterpart(name: str) -> Any | None:
     return None if isinstance(function, ModuleType) else function
 
 
-def has_no_counterpart(name: str) -> bool:
+def is_function_without_hpu_counterpart(name: str) -> bool:
     """Return whether a public name of ``torch.cuda`` is a function without a counterpart on hpu."""
     # The result is the same after `replace_functions`, which binds such a name to a function that raises.
-    return counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
+    return hpu_counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
 
 
 def replace_functions() -> None:
@@ -110,20 +110,20 @@ def replace_functions() -> None:
     """
     _utils._DEVICE_TYPES.add("cuda")
     for name in [*torch.cuda.__all__, *PRIVATE]:
-        if (replacement := counterpart(name)) is not None:
+        if (replacement := hpu_counterpart(name)) is not None:
             setattr(torch.cuda, name, replacement)
-        elif has_no_counterpart(name):
-            setattr(torch.cuda, name, raising_not_implemented(f"torch.cuda.{name}"))
+        elif is_function_without_hpu_counterpart(name):
+            setattr(torch.cuda, name, make_unsupported_function(f"torch.cuda.{name}"))
     for part in SUBMODULES:
         module = getattr(torch.cuda, part, None)
-        for name, function in _own_functions(module) if module is not None else ():
+        for name, function in _functions_defined_in(module) if module is not None else ():
             replacement = COUNTERPARTS.get(name) or getattr(getattr(hpu, part, None), name, None)
-            setattr(module, name, replacement or raising_not_implemented(f"torch.cuda.{part}.{name}"))
+            setattr(module, name, replacement or make_unsupported_function(f"torch.cuda.{part}.{name}"))
             if function is getattr(torch.cuda, name, None):
                 setattr(torch.cuda, name, getattr(module, name))
 
 
-def _own_functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
+def _functions_defined_in(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
     return [
         (name, value)
         for name, value in vars(module).items()
@@ -131,7 +131,7 @@ def _own_functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
     ]
 
 
-def raising_not_implemented(name: str) -> Callable[..., Any]:
+def make_unsupported_function(name: str) -> Callable[..., Any]:
     """Return a function that always raises NotImplementedError: hpu has no counterpart of ``name``."""
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -22,7 +22,7 @@ def to_hpu(value: Any) -> Any:
     return value
 
 
-def with_hpu_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
+def map_cuda_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a wrapper of a function that maps each cuda device among the arguments to hpu."""
 
     @functools.wraps(original)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from .cuda_module import SUBMODULES, counterpart, has_no_counterpart
+from .cuda_module import SUBMODULES, hpu_counterpart, is_function_without_hpu_counterpart
 from .torch_calls import CONSTRUCTORS, MAPPED, OTHERS
 
 _START = """# GPU migration
@@ -35,7 +35,7 @@ expects. A tensor created on this device is on hpu: `tensor.is_cuda` is true, an
 C++ code that names cuda is not migrated. Autocast without a dtype uses bfloat16, the default of hpu."""
 
 
-def page() -> Iterator[str]:
+def page_lines() -> Iterator[str]:
     """Yield the lines of the documentation page."""
     yield _START
     names = sorted(torch.cuda.__all__)
@@ -44,7 +44,7 @@ def page() -> Iterator[str]:
     yield ""
     yield "These functions are the functions of `torch.hpu`, or have the same effect:"
     yield ""
-    yield ", ".join(f"`torch.cuda.{name}`" for name in names if counterpart(name) is not None) + "."
+    yield ", ".join(f"`torch.cuda.{name}`" for name in names if hpu_counterpart(name) is not None) + "."
     yield ""
     yield (
         "These functions raise an error, because hpu has no counterpart. Functions of "
@@ -52,9 +52,11 @@ def page() -> Iterator[str]:
         + " that are not listed above raise the same error:"
     )
     yield ""
-    yield ", ".join(f"`torch.cuda.{name}`" for name in names if has_no_counterpart(name)) + "."
+    yield (
+        ", ".join(f"`torch.cuda.{name}`" for name in names if is_function_without_hpu_counterpart(name)) + "."
+    )
     yield ""
-    rest = [n for n in names if counterpart(n) is None and not has_no_counterpart(n)]
+    rest = [n for n in names if hpu_counterpart(n) is None and not is_function_without_hpu_counterpart(n)]
     yield (
         "These classes and submodules are torch's own: "
         + ", ".join(f"`torch.cuda.{name}`" for name in rest)
@@ -82,4 +84,4 @@ def page() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(page()))
+    print("\n".join(page_lines()))

@@ -17,7 +17,7 @@ import torch.nested
 import torch.utils._device
 from torch.nn.utils.rnn import PackedSequence
 
-from .devices import to_hpu, with_hpu_arguments
+from .devices import map_cuda_arguments, to_hpu
 
 _METHODS = (
     "to", "pin_memory", "is_pinned", "new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor",
@@ -78,10 +78,10 @@ def replace_functions() -> None:
         return
     _replaced = True
     for module, name in CONSTRUCTORS:
-        replace_function(module, name, with_hpu_arguments)
+        replace_function(module, name, map_cuda_arguments)
     for path, names in MAPPED.items():
         for name in names:
-            replace_function(_attribute_at(path), name, with_hpu_arguments)
+            replace_function(_attribute_at(path), name, map_cuda_arguments)
     torch.Tensor.cuda = _cuda_method  # type: ignore[method-assign]
     torch.nn.Module.cuda = _cuda_method  # type: ignore[method-assign]
     PackedSequence.cuda = _cuda_method  # type: ignore[method-assign]

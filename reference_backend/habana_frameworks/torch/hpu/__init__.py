@@ -162,8 +162,8 @@ version = __version__
 hpu = _sys.modules[__name__]
 
 _autocast.register_lists()
-_flags.apply_environment()
-_properties.limit_streams()
+_flags.apply_environment_flags()
+_properties.apply_stream_limit()
 
 __all__ = [
     "BFloat16Tensor",

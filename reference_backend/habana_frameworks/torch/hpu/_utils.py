@@ -47,7 +47,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     raise ValueError(f"Expected a {DEVICE_TYPE} device with an index or an integer, but got: {device}")
 
 
-def _checked_device_id(device: Any) -> int:
+def _require_own_device_index(device: Any) -> int:
     """Return the index of a device of this process, by default of the current device.
 
     Raises:

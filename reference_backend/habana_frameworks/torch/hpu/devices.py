@@ -9,9 +9,9 @@ from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.settings.visible_modules import (
     NODE_SIZE,
-    is_own_index,
-    own_module,
-    visible_modules,
+    is_own_device_index,
+    own_module_id,
+    visible_module_ids,
 )
 
 from ._utils import _get_device_index
@@ -62,11 +62,11 @@ def set_device(device: Any) -> None:
             0 nor ``LOCAL_RANK``.
         ValueError: `device` is not an hpu device.
     """
-    index = _index_to_set(device)
+    index = _require_device_index(device)
     if index < 0:
         raise AssertionError(f"Invalid device id {index}: indices start at 0, so use 0 or {DEVICE_TYPE!r}")
-    modules = visible_modules()
-    if own_module() is not None:
+    modules = visible_module_ids()
+    if own_module_id() is not None:
         return
     if index >= len(modules):
         raise AssertionError(
@@ -79,7 +79,7 @@ def set_device(device: Any) -> None:
             f"Invalid device id {index}: the node has fewer than {NODE_SIZE} modules. Set HLS_MODULE_ID to "
             "the module of this process, or use 0."
         )
-    if is_initialized() and not is_own_index(index):
+    if is_initialized() and not is_own_device_index(index):
         raise AssertionError(
             f"Invalid device id {index}: this process already uses module {modules[0]}. Call set_device "
             f"before the first use of the device, or start the process with HLS_MODULE_ID={modules[index]}."
@@ -87,7 +87,7 @@ def set_device(device: Any) -> None:
     os.environ["HLS_MODULE_ID"] = str(modules[index])
 
 
-def _index_to_set(device: Any) -> int:
+def _require_device_index(device: Any) -> int:
     try:
         return _get_device_index(device, optional=True)
     except (ValueError, RuntimeError):  # replaces torch's longer error message
@@ -111,7 +111,7 @@ class device:
 
     def __init__(self, device: Any) -> None:
         self.idx = -1 if device is None else _get_device_index(device, optional=True)
-        if self.idx > 0 and not is_own_index(self.idx):
+        if self.idx > 0 and not is_own_device_index(self.idx):
             raise AssertionError(
                 f"Invalid device id {self.idx}: this process has one device, {DEVICE_TYPE}:0 "
                 f"(HLS_MODULE_ID is {os.environ.get('HLS_MODULE_ID', 'not set')})"

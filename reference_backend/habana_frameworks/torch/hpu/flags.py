@@ -28,7 +28,7 @@ _mark_scales = _mark_non_scales = True
 _const_section_serialization: ConstSectionSerialization | None = None
 
 
-def apply_environment() -> None:
+def apply_environment_flags() -> None:
     """Apply the environment variables for synchronous execution and compiled autograd, at import.
 
     The host waits for each operator if ``PT_ENABLE_HABANA_STREAMASYNC`` is false or ``PT_HPU_SYNC_LAUNCH`` is
@@ -147,7 +147,7 @@ def set_mark_non_scale_const(value: bool) -> None:
     _mark_non_scales = bool(value)
 
 
-def _marked_as_const() -> tuple[bool, bool]:
+def _const_marking_options() -> tuple[bool, bool]:
     """Return whether `core.hpu_initialize` marks scales as constant, and whether all other tensors."""
     return _mark_scales, _mark_non_scales
 

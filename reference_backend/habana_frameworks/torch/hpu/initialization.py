@@ -9,7 +9,7 @@ from types import ModuleType
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from habana_frameworks.torch.internal.events import EventDispatcher, EventId
-from habana_frameworks.torch.internal.patches.import_hooks import when_imported
+from habana_frameworks.torch.internal.patches.import_hooks import run_after_import
 
 _lock = threading.Lock()
 _this_thread = threading.local()
@@ -59,7 +59,7 @@ def _lazy_init() -> None:
         _this_thread.starting = True
         try:
             _C.init()
-            when_imported("torch.utils.checkpoint", _make_hpu_checkpoint_default)
+            run_after_import("torch.utils.checkpoint", _make_hpu_checkpoint_default)
         finally:
             _this_thread.starting = False
         _ready = True

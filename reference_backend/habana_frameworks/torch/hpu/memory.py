@@ -13,13 +13,13 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
-from habana_frameworks.torch.internal.settings.visible_modules import own_module
+from habana_frameworks.torch.internal.settings.visible_modules import own_module_id
 
 from ._utils import _get_device_index
 from .memory_history import (
     _attach_out_of_memory_observer as _attach_out_of_memory_observer,
 )
-from .memory_history import _count_profilers as _count_profilers
+from .memory_history import _change_profiler_count as _change_profiler_count
 from .memory_history import _dump_snapshot as _dump_snapshot
 from .memory_history import _get_memory_metadata as _get_memory_metadata
 from .memory_history import _record_memory_history as _record_memory_history
@@ -162,7 +162,7 @@ def _get_hlml_shared_object_name() -> str:
 
     The reference device has no management driver, so no shared memory object with this name exists.
     """
-    module = own_module()
+    module = own_module_id()
     return f"/hlml_hpu_{0 if module is None else module}_{os.getpid()}"
 
 

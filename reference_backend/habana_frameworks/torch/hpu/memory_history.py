@@ -80,8 +80,8 @@ def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[
     """
     snapshot = _C.memory_snapshot()
     return {
-        "segments": _segments(snapshot["blocks"]),
-        "device_traces": [[event for row in snapshot["events"] for event in _events(*row)]],
+        "segments": _snapshot_segments(snapshot["blocks"]),
+        "device_traces": [[event for row in snapshot["events"] for event in _snapshot_trace_entries(*row)]],
         "allocator_settings": {"expandable_segments": False, "dropped_events": snapshot["dropped"]},
         "external_annotations": [],
     }
@@ -109,12 +109,12 @@ def _attach_out_of_memory_observer(observer: Observer | None) -> None:
     _C.set_out_of_memory_observer(observer)
 
 
-def _count_profilers(change: int) -> None:
+def _change_profiler_count(by: int) -> None:
     """Change the number of running torch profilers that record memory by 1 (start) or -1 (stop)."""
-    _C.count_memory_profilers(change)
+    _C.count_memory_profilers(by)
 
 
-def dump_shortages_if_requested() -> None:
+def dump_on_out_of_memory_if_requested() -> None:
     """Dump a memory snapshot at each out-of-memory error, if ``HPU_REFERENCE_OOM_SNAPSHOT`` is set.
 
     The variable is the folder of the snapshots. This function also starts recording the events that a
@@ -152,7 +152,7 @@ def _get_memory_metadata() -> str:
     return str(_C.memory_metadata())
 
 
-def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[str, Any]]:
+def _snapshot_segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[str, Any]]:
     last = max((number for number, block in enumerate(blocks) if block[3] != "inactive"), default=-1)
     segment_blocks = blocks[: last + 1]
     if not segment_blocks:
@@ -187,7 +187,7 @@ def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[s
     ]
 
 
-def _events(
+def _snapshot_trace_entries(
     action: str,
     address: int,
     size: int,

@@ -117,11 +117,11 @@ class MetricDumper:
         self._waiting.append((metrics, trigger))
         while self._waiting and self._lock.acquire(blocking=False):
             try:
-                self._write_waiting()
+                self._write_queued_records()
             finally:
                 self._lock.release()
 
-    def _write_waiting(self) -> None:
+    def _write_queued_records(self) -> None:
         while self._waiting:
             metrics, trigger = self._waiting.popleft()
             # A forked child inherits the parent's open file and must not write to it.
@@ -168,7 +168,7 @@ def parse_triggers(text: str) -> tuple[str, ...]:
     return triggers
 
 
-def with_rank(path: Path) -> Path:
+def add_rank_to_path(path: Path) -> Path:
     """Return the path with ``-rank{N}`` before its last extension if the environment defines a rank."""
     rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
     return path if not rank else path.with_name(f"{path.stem}-rank{rank}{path.suffix}")
@@ -184,7 +184,7 @@ def start_dumper_from_environment(metrics: Sequence[Metric]) -> None:
     name = os.environ.get("PT_HPU_METRICS_FILE") or os.environ["HABANA_PT_METRICS_FILE"]
     form = parse_format(os.environ.get("PT_HPU_METRICS_FILE_FORMAT") or "json")
     triggers = parse_triggers(os.environ.get("PT_HPU_METRICS_DUMP_TRIGGERS") or "process_exit")
-    MetricDumper(metrics, with_rank(Path(name)), form, triggers).start()
+    MetricDumper(metrics, add_rank_to_path(Path(name)), form, triggers).start()
 
 
 def _open_numbered(path: Path) -> TextIO:

@@ -108,7 +108,7 @@ def metrics_dump(file_name: str | os.PathLike[str], format: MetricDumpFormat = M
         file.close()
 
 
-def _start() -> None:
+def _start_global_metrics() -> None:
     for metric in _globals.values():
         metric.start()
     if os.environ.get("PT_HPU_METRICS_FILE") or os.environ.get("HABANA_PT_METRICS_FILE"):
@@ -117,4 +117,4 @@ def _start() -> None:
         start_dumper_from_environment(list(_globals.values()))
 
 
-_start()
+_start_global_metrics()

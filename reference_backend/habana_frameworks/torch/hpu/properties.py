@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.settings import bridge_config, hardware_limits
-from habana_frameworks.torch.internal.settings.visible_modules import own_module, visible_modules
+from habana_frameworks.torch.internal.settings.visible_modules import own_module_id, visible_module_ids
 from habana_frameworks.torch.version import __version__
 
-from ._utils import _checked_device_id
+from ._utils import _require_own_device_index
 from .devices import is_available
 
 
@@ -43,7 +43,7 @@ _MODELS = {
 }
 
 
-def simulated_name() -> str:
+def simulated_model_name() -> str:
     """Return the simulated Gaudi model: from ``HPU_REFERENCE_DEVICE_NAME``, the hardware limits, or GAUDI2.
 
     Raises:
@@ -59,7 +59,7 @@ def simulated_name() -> str:
     return name
 
 
-def limit_streams() -> None:
+def apply_stream_limit() -> None:
     """Limit the number of different streams that a program can create, as the environment variables request.
 
     With ``PT_HPU_FORCE_USE_DEFAULT_STREAM``, each new stream is the default stream. Without
@@ -67,21 +67,21 @@ def limit_streams() -> None:
     Gaudi model has compute streams.
 
     Raises:
-        ValueError: as for `simulated_name`.
+        ValueError: as for `simulated_model_name`.
     """
     if bridge_config.value_of("PT_HPU_FORCE_USE_DEFAULT_STREAM"):
         _C.set_most_streams(0)
     elif not bridge_config.value_of("PT_HPU_ENABLE_GENERIC_STREAM"):
-        _C.set_most_streams(_MODELS[simulated_name()].compute_streams)
+        _C.set_most_streams(_MODELS[simulated_model_name()].compute_streams)
 
 
-def simulated_type() -> synDeviceType:
+def simulated_device_type() -> synDeviceType:
     """Return the Gaudi generation that this device simulates.
 
     Raises:
-        ValueError: as for `simulated_name`.
+        ValueError: as for `simulated_model_name`.
     """
-    return _MODELS[simulated_name()].device_type
+    return _MODELS[simulated_model_name()].device_type
 
 
 def get_device_name(device: Any = None) -> str:
@@ -93,8 +93,8 @@ def get_device_name(device: Any = None) -> str:
     if not is_available():
         warnings.warn("no hpu device is visible, so it has no name", UserWarning, stacklevel=2)
         return ""
-    _checked_device_id(device)
-    return simulated_name()
+    _require_own_device_index(device)
+    return simulated_model_name()
 
 
 def get_device_capability(device: Any = None) -> str:
@@ -103,7 +103,7 @@ def get_device_capability(device: Any = None) -> str:
     Raises:
         AssertionError: the device index does not exist.
     """
-    _checked_device_id(device)
+    _require_own_device_index(device)
     return __version__
 
 
@@ -113,9 +113,9 @@ def get_device_properties(device: Any = None) -> str:
     Raises:
         AssertionError: the device index does not exist.
     """
-    index = _checked_device_id(device)
-    model = _MODELS[simulated_name()]
-    module = own_module() if index == 0 else None
+    index = _require_own_device_index(device)
+    model = _MODELS[simulated_model_name()]
+    module = own_module_id() if index == 0 else None
     fields = {
         "sramBaseAddress": 0,
         "dramBaseAddress": 0,
@@ -124,7 +124,7 @@ def get_device_properties(device: Any = None) -> str:
         "tpcEnabledMask": (1 << model.tensor_cores) - 1,
         "dramEnabled": 1,
         "fd": -1,  # a device file does not exist
-        "device_id": visible_modules()[index] if module is None else module,
+        "device_id": visible_module_ids()[index] if module is None else module,
         "device_type": int(model.device_type),
     }
     return "(" + ", ".join(f"{name}={value}" for name, value in fields.items()) + ")"
@@ -136,12 +136,12 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     Raises:
         AssertionError: a device index does not exist.
     """
-    return _checked_device_id(device) == _checked_device_id(peer_device)
+    return _require_own_device_index(device) == _require_own_device_index(peer_device)
 
 
 def get_arch_list() -> list[str]:
     """Return a list with the name of the simulated device, as the only supported architecture."""
-    return [simulated_name()]
+    return [simulated_model_name()]
 
 
 def get_gencode_flags() -> str:

@@ -3,7 +3,8 @@
 The generator is a host object. When the host issues a random operator, it draws a seed for the operator from
 the generator. Equal seeds give equal values on hpu, but other values than on other devices.
 
-Functions with a device parameter accept the device of this process (see `visible_modules.is_own_index`).
+Functions with a device parameter accept the device of this process (see
+`visible_modules.is_own_device_index`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
-from habana_frameworks.torch.internal.settings.visible_modules import is_own_index
+from habana_frameworks.torch.internal.settings.visible_modules import is_own_device_index
 
 import torch
 
@@ -149,7 +150,7 @@ def _checked_context(ctx: str) -> str:
 
 def _generator(device: Any = None) -> torch.Generator:
     index = _get_device_index(device, optional=True)
-    if not is_own_index(index):
+    if not is_own_device_index(index):
         raise RuntimeError(
             f"device {index} has no generator in this process. Use {DEVICE_TYPE}:0, its only device."
         )

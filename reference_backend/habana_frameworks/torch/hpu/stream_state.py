@@ -33,7 +33,7 @@ def _current_stream(device: Any = None) -> Stream:
     """Return the current stream of this thread; the eager implementation of `streams.current_stream`."""
     index = _get_device_index(device, optional=True)
     _lazy_init()
-    return _as_hpu(torch._C._accelerator_getStream(index))
+    return _as_hpu_stream(torch._C._accelerator_getStream(index))
 
 
 def set_stream(stream: torch.Stream | None) -> None:
@@ -55,7 +55,7 @@ def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> No
     )
 
 
-def _as_hpu(stream: torch.Stream) -> Stream:
+def _as_hpu_stream(stream: torch.Stream) -> Stream:
     return Stream(
         stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
     )

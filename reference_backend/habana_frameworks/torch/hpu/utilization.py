@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from habana_frameworks.torch.internal.settings.visible_modules import own_module, visible_modules
+from habana_frameworks.torch.internal.settings.visible_modules import own_module_id, visible_module_ids
 
-from ._utils import _checked_device_id
+from ._utils import _require_own_device_index
 
 
 def memory_usage(device: Any = None) -> int:
@@ -43,7 +43,7 @@ def utilization(device: Any = None) -> int:
 
 @contextlib.contextmanager
 def _management_library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
-    index = _checked_device_id(device)
+    index = _require_own_device_index(device)
     try:
         import pyhlml
 
@@ -54,12 +54,12 @@ def _management_library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
             "memory_usage and utilization need the management library, but pyhlml is not installed. "
             "Install habana-pyhlml."
         ) from error
-    module = own_module() if index == 0 else None
+    module = own_module_id() if index == 0 else None
     pyhlml.hlmlInit()
     try:
         yield (
             pyhlml,
-            pyhlml.hlmlDeviceGetHandleByIndex(visible_modules()[index] if module is None else module),
+            pyhlml.hlmlDeviceGetHandleByIndex(visible_module_ids()[index] if module is None else module),
         )
     finally:
         pyhlml.hlmlShutdown()

@@ -23,7 +23,7 @@ def build_infos(package: str) -> dict[str, ModuleType]:
     return {core_package: info for core_package, info in infos.items() if info is not None}
 
 
-def key_of(info: ModuleType) -> str:
+def dispatch_key_of_core(info: ModuleType) -> str:
     """Return the dispatch key for which a core was built, from the core's module ``_build_info``."""
     return str(getattr(info, "KEY", "HPU"))
 
@@ -43,7 +43,7 @@ def dispatch_key() -> str:
             f"HPU_REFERENCE_KEY={requested!r} is not a dispatch key of this device. Use "
             f"{' or '.join(torch_build.DEVICE_TYPES)}, or unset it."
         )
-    keys = {key_of(info) for info in build_infos(PACKAGE).values()}
+    keys = {dispatch_key_of_core(info) for info in build_infos(PACKAGE).values()}
     return requested or ("PrivateUse1" if keys == {"PrivateUse1"} else "HPU")
 
 

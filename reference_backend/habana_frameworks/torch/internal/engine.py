@@ -45,7 +45,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.set_record_lines(bool(read_variable("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all_settings())
     hardware_limits.profile_name()  # raises ValueError if HPU_REFERENCE_PROFILE is invalid
-    bridge_config.watch_flag("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
+    bridge_config.add_flag_listener("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
     core.set_tanh_gelu(bool(read_variable("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(
         bool(read_variable("PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD", "bool", True)),
@@ -64,12 +64,12 @@ def start(core: ModuleType, lazy_mode: int) -> None:
 
         faulthandler.enable()
     if lazy_mode:
-        _start_lazy(core, lazy_mode)
+        _start_lazy_mode(core, lazy_mode)
     # The core is shut down before the interpreter exits, because queued work may own Python objects.
     atexit.register(core.shutdown)
 
 
-def _start_lazy(core: ModuleType, mode: int) -> None:
+def _start_lazy_mode(core: ModuleType, mode: int) -> None:
     core.lazy_start(mode, int(read_variable("HPU_REFERENCE_LAZY_SEED", "u64", 0)))
     graph_dumps.dump_lazy_graphs(core)
     core.lazy_set_thread(bool(read_variable("PT_HPU_ENABLE_EXECUTION_THREAD", "bool", True)))

@@ -16,7 +16,7 @@ from types import ModuleType
 _SECONDS = 0.02
 
 
-def let_backward_finish(core: ModuleType) -> None:
+def register_exit_wait(core: ModuleType) -> None:
     """Register a wait at exit. The wait is skipped if no backward pass has run."""
 
     def wait() -> None:

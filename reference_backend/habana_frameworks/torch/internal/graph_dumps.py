@@ -31,7 +31,7 @@ _SUFFIXES = {"text": ".txt", "dot": ".dot"}
 _reported_errors: list[OSError] = []
 
 
-def requested_forms(kind: str) -> tuple[str, ...]:
+def requested_formats(kind: str) -> tuple[str, ...]:
     """Return the formats (``text``, ``dot``) that the environment requests for a kind of graph.
 
     Args:
@@ -51,14 +51,14 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
     Args:
         graph: an object with ``dump("text" | "dot")``, such as `_C.Graph`.
         name: first part of the file names.
-        kind: see `requested_forms`.
+        kind: see `requested_formats`.
 
     Returns:
         The written files. The list is empty if no format is requested or a write failed; the first failure of
         the process is reported by a warning.
     """
     try:
-        return _write_graph(graph, name, requested_forms(kind))
+        return _write_graph(graph, name, requested_formats(kind))
     except OSError as error:
         _warn_once(error)
         return []
@@ -66,7 +66,7 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
 
 def dump_lazy_graphs(core: ModuleType) -> None:
     """Make the core write the graphs of lazy mode if requested. The SVG files are drawn at exit."""
-    forms = requested_forms("lazy")
+    forms = requested_formats("lazy")
     if not forms:
         return
     folder = Path(str(bridge_config.value_of("PT_HPU_GRAPH_DUMP_PREFIX")))

@@ -95,8 +95,8 @@ def _apply_to_core(settings: LogSettings) -> None:
         str(settings.folder),
         settings.file_bytes,
         settings.files,
-        settings.to_output,
-        settings.to_errors,
+        settings.to_stdout,
+        settings.to_stderr,
     )
     for name, module in _MODULES.items():
         # The handler is not added to a parent logger, because torch does not propagate lines of registered

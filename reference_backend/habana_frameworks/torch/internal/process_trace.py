@@ -58,7 +58,7 @@ class ProcessRecorder:
     @property
     def is_running(self) -> bool:
         """Return whether this process is recording."""
-        return self._recording is not None and self._recording.is_own
+        return self._recording is not None and self._recording.is_started_by_this_process
 
     def start(self) -> None:
         """Start recording. If this process is already recording, do nothing."""
@@ -77,7 +77,7 @@ class ProcessRecorder:
             The written files.
         """
         recording, self._recording = self._recording, None
-        if recording is None or not recording.is_own:
+        if recording is None or not recording.is_started_by_this_process:
             return []
         if at_exit:
             _wait_for_pending_work()

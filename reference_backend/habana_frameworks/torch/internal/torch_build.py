@@ -16,7 +16,7 @@ _BINARIES = ("torch/include/", "torch/lib/")
 DEVICE_TYPES = {"HPU": "hpu", "PrivateUse1": "refdev"}
 
 
-def key(version: str, cxx11_abi: bool, fork: bool, dispatch_key: str = "HPU") -> str:
+def core_folder_name(version: str, cxx11_abi: bool, fork: bool, dispatch_key: str = "HPU") -> str:
     """Return the folder name of the core for a torch build, for example ``torch2_13_abi1_fork``.
 
     The name is also a valid Python identifier. ``dispatch_key`` is a key of :data:`DEVICE_TYPES`.
@@ -27,7 +27,7 @@ def key(version: str, cxx11_abi: bool, fork: bool, dispatch_key: str = "HPU") ->
     return f"torch{major}_{minor}_abi{int(cxx11_abi)}_{kind}{suffix}"
 
 
-def binaries(torch_file: str, version: str) -> str | None:
+def torch_binaries_digest(torch_file: str, version: str) -> str | None:
     """Return a digest of torch's headers and libraries, computed from the RECORD file of its wheel.
 
     Args:

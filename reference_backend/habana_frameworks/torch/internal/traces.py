@@ -94,7 +94,7 @@ class Recording:
         self._process = os.getpid()
 
     @property
-    def is_own(self) -> bool:
+    def is_started_by_this_process(self) -> bool:
         """Return whether this process started the recording, and not the process that forked it."""
         return self._process == os.getpid()
 

@@ -30,7 +30,7 @@ _finished_traces: list[Trace] = []
 def start() -> None:
     """Start recording, unless a recording is already running."""
     global _recording
-    if _recording is None or not _recording.is_own:
+    if _recording is None or not _recording.is_started_by_this_process:
         _recording = Recording()
 
 
@@ -41,7 +41,7 @@ def stop() -> None:
     """
     global _recording
     recording, _recording = _recording, None
-    if recording is not None and recording.is_own:
+    if recording is not None and recording.is_started_by_this_process:
         hpu._finish_work()
         _finished_traces.append(recording.finish())
 
@@ -56,7 +56,7 @@ def flush() -> list[Path]:
     return [path for trace in traces for path in write_or_warn(trace, [_next_trace_path()])]
 
 
-def collect_if_requested() -> None:
+def record_process_if_requested() -> None:
     """Start recording the whole process if one of the two flags is set; files are written at exit."""
     traces = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_TRACES_COLLECTION"))
     metrics = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_METRICS_COLLECTION"))
@@ -65,7 +65,7 @@ def collect_if_requested() -> None:
 
 
 def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
-    if not recording.is_own:  # the recording belongs to the parent process
+    if not recording.is_started_by_this_process:  # the recording belongs to the parent process
         return
     hpu._finish_work()
     trace = recording.finish()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from . import operators
 from .backend import register
-from .emulated import start_without_peers
+from .emulated import patch_init_process_group
 from .launch import initialize_distributed_hpu
 
 register()
 operators.register()
-start_without_peers()
+patch_init_process_group()
 initialize_distributed_hpu()
 
 __all__ = ["initialize_distributed_hpu"]

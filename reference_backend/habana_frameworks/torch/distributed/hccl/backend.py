@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
 from . import flight_recorder, operators
-from .emulated import emulated_transport, is_emulated, write_peer_entries
+from .emulated import fake_process_group, is_emulated, write_peer_entries
 
 NAME = "hccl"
 
@@ -37,24 +37,24 @@ def create_backend(options: Any, backend_options: Any = None) -> dist.Backend:
     """
     if not dist.is_initialized():  # the new group is the default process group
         _communicators.clear()
-        operators.reset_numbers()
+        operators.reset_comm_ids()
     ranks = options.global_ranks_in_group or range(options.group_size)  # empty: all ranks
     key = (tuple(ranks), options.timeout)
-    operators.assign_number(options.group_id)
+    operators.assign_comm_id(options.group_id)
     flight_recorder.watch_if_requested()
     if not read_variable("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
-        return _connected_backend(options)
+        return _create_connected_backend(options)
     if key not in _communicators:
-        _communicators[key] = _connected_backend(options)
+        _communicators[key] = _create_connected_backend(options)
     return _communicators[key]
 
 
-def _connected_backend(options: Any) -> dist.Backend:
+def _create_connected_backend(options: Any) -> dist.Backend:
     _apply_environment_flags()
     if is_emulated():
         group = PrefixStore(NAME, options.store)
         write_peer_entries(group, options.group_rank, options.group_size)
-        alone = emulated_transport(options.group_rank, options.group_size)
+        alone = fake_process_group(options.group_rank, options.group_size)
         emulated: dist.Backend = _C.create_hccl(
             alone, group, options.group_rank, options.group_size, options.timeout
         )

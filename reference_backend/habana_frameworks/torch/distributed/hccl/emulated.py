@@ -39,7 +39,7 @@ def _is_single_rank_requested() -> bool:
     return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK"))
 
 
-def emulated_transport(rank: int, size: int) -> Any:
+def fake_process_group(rank: int, size: int) -> Any:
     """Return torch's FakeProcessGroup, which replaces gloo and copies this rank's data to itself.
 
     Raises:
@@ -66,7 +66,7 @@ def write_peer_entries(store: Any, rank: int, size: int) -> None:
             store.set(f"shared/surroundings/{peer}", "none")
 
 
-def start_without_peers() -> None:
+def patch_init_process_group() -> None:
     """Patch `torch.distributed.init_process_group` so that it does not wait for emulated peers."""
     global _waits_for_none
     if is_emulated() and not _waits_for_none:

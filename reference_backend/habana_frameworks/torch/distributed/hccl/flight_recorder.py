@@ -52,7 +52,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class _World:
+class _RankAndGroups:
     """Rank and groups of this process, kept for a record that is written after the groups are destroyed."""
 
     rank: int
@@ -68,7 +68,7 @@ def _record_with_groups(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
     rows = _C.flight_record()
     return {
         "version": VERSION,
-        "entries": [_entry(row) for row in rows],
+        "entries": [_flight_record_entry(row) for row in rows],
         "pg_config": groups,
         "pg_status": _group_states(rows),
         "comm_lib_version": "hccl reference",
@@ -90,14 +90,14 @@ def dump(prefix: str | None = None) -> Path:
     """
     if not dist.is_initialized():
         raise RuntimeError("no process group exists. Initialise a process group first.")
-    return _write_record(_current_world(), prefix)
+    return _write_record(_current_rank_and_groups(), prefix)
 
 
-def _current_world() -> _World:
-    return _World(dist.get_rank(), _group_configs())
+def _current_rank_and_groups() -> _RankAndGroups:
+    return _RankAndGroups(dist.get_rank(), _group_configs())
 
 
-def _write_record(world: _World, prefix: str | None = None) -> Path:
+def _write_record(world: _RankAndGroups, prefix: str | None = None) -> Path:
     path = Path(f"{prefix or _path_prefix()}{world.rank}")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -127,7 +127,7 @@ class _Watcher(threading.Thread):
         self._lock = threading.Lock()
         self._done = False
         self._before = _C.failed_collectives()
-        self._world: _World | None = None
+        self._world: _RankAndGroups | None = None
 
     def run(self) -> None:
         pause = threading.Event()
@@ -140,7 +140,7 @@ class _Watcher(threading.Thread):
         with self._lock:
             with contextlib.suppress(RuntimeError, ValueError, KeyError):
                 if dist.is_initialized():
-                    self._world = _current_world()
+                    self._world = _current_rank_and_groups()
             if self._done or self._world is None or _C.failed_collectives() == self._before:
                 return
             self._done = True
@@ -170,7 +170,7 @@ def _path_prefix() -> str:
     return str(Path(tempfile.gettempdir()) / "hccl_trace_rank_")
 
 
-def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+def _flight_record_entry(row: Mapping[str, Any]) -> dict[str, Any]:
     done, begun = row["completed"], row["started"]
     return {
         "frames": row["frames"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from habana_frameworks.torch.internal.settings.visible_modules import visible_modules
+from habana_frameworks.torch.internal.settings.visible_modules import visible_module_ids
 
 DEFAULT_ADDRESS = "localhost"
 DEFAULT_PORT = "12345"
@@ -37,21 +37,21 @@ def initialize_distributed_hpu(
         AssertionError: the local rank is not below the number of visible modules.
         ValueError: a variable is not an integer.
     """
-    size = _rank_value("world_size", world_size, 1)
-    own_rank = _rank_value("rank", rank, -1)
-    local = _rank_value("local_rank", local_rank, -1)
+    size = _argument_or_environment_value("world_size", world_size, 1)
+    own_rank = _argument_or_environment_value("rank", rank, -1)
+    local = _argument_or_environment_value("local_rank", local_rank, -1)
     if size <= 1 and own_rank < 0 and local < 0:
         return 1, -1, -1
     os.environ.setdefault("MASTER_ADDR", DEFAULT_ADDRESS)
     os.environ.setdefault("MASTER_PORT", DEFAULT_PORT)
     if local >= 0:
-        os.environ["HLS_MODULE_ID"] = str(_module_of_rank(local))
+        os.environ["HLS_MODULE_ID"] = str(_gaudi_module_of_rank(local))
     os.environ["ID"] = str(own_rank)
     return size, own_rank, local
 
 
-def _module_of_rank(local_rank: int) -> int:
-    modules = visible_modules()
+def _gaudi_module_of_rank(local_rank: int) -> int:
+    modules = visible_module_ids()
     # Programs compare the first three lines of this message literally, including spaces.
     assert local_rank < len(modules), (
         "There is not enough devices\n"
@@ -62,7 +62,7 @@ def _module_of_rank(local_rank: int) -> int:
     return modules[local_rank]
 
 
-def _rank_value(name: str, argument: int | None, default: int) -> int:
+def _argument_or_environment_value(name: str, argument: int | None, default: int) -> int:
     if argument is not None:
         return argument
     for variable in _VARIABLES[name]:

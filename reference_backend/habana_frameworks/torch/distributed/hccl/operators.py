@@ -32,12 +32,12 @@ _groups: list[str] = []
 _libraries: list[torch.library.Library] = []
 
 
-def assign_number(group: str) -> None:
+def assign_comm_id(group: str) -> None:
     """Assign the next number to the process group with this name."""
     _groups.append(group)
 
 
-def reset_numbers() -> None:
+def reset_comm_ids() -> None:
     """Remove the numbers of all process groups, before a new default process group is created."""
     _groups.clear()
 
@@ -54,7 +54,7 @@ def comm_id(group: dist.ProcessGroup | None = None) -> int:
     return _groups.index(name)
 
 
-def _backend(comm_id: int) -> Any:
+def _backend_of_comm_id(comm_id: int) -> Any:
     if not 0 <= comm_id < len(_groups):
         raise RuntimeError(
             f"hccl group {comm_id} does not exist. Use a number that distributed.hccl.operators.comm_id "
@@ -64,22 +64,22 @@ def _backend(comm_id: int) -> Any:
     return group._get_backend(torch.device(DEVICE_TYPE))
 
 
-def _reduce_op(number: int) -> Any:
+def _reduce_op_of_number(number: int) -> Any:
     """Return the ``ReduceOp`` with the given number in the enumeration ``ReduceOp.RedOpType``."""
     return dist.ReduceOp(dist.ReduceOp.RedOpType(number))
 
 
 def allgather_out(input_tensor: torch.Tensor, comm_id: int, output_tensor: torch.Tensor) -> torch.Tensor:
     """Concatenate the input tensors of all ranks in the output tensor, and return the output tensor."""
-    _backend(comm_id)._allgather_base(output_tensor, input_tensor, c10d.AllgatherOptions()).wait()
+    _backend_of_comm_id(comm_id)._allgather_base(output_tensor, input_tensor, c10d.AllgatherOptions()).wait()
     return output_tensor
 
 
 def allreduce_(tensor: torch.Tensor, reduceOp: int, comm_id: int) -> torch.Tensor:
     """Reduce the tensors of all ranks in place, with the result on each rank."""
     options = c10d.AllreduceOptions()
-    options.reduceOp = _reduce_op(reduceOp)
-    _backend(comm_id).allreduce([tensor], options).wait()
+    options.reduceOp = _reduce_op_of_number(reduceOp)
+    _backend_of_comm_id(comm_id).allreduce([tensor], options).wait()
     return tensor
 
 
@@ -91,7 +91,7 @@ def alltoall_out(
     output_tensor: torch.Tensor,
 ) -> torch.Tensor:
     """Send each rank its part of the input. Empty lists of split sizes mean parts of equal size."""
-    _backend(comm_id).alltoall_base(
+    _backend_of_comm_id(comm_id).alltoall_base(
         output_tensor, input_tensor, list(outputSplitSizes), list(inputSplitSizes), c10d.AllToAllOptions()
     ).wait()
     return output_tensor
@@ -101,21 +101,21 @@ def broadcast_(tensor: torch.Tensor, root_rank: int, comm_id: int) -> torch.Tens
     """Copy the tensor of the root rank to all ranks."""
     options = c10d.BroadcastOptions()
     options.rootRank, options.rootTensor = root_rank, 0
-    _backend(comm_id).broadcast([tensor], options).wait()
+    _backend_of_comm_id(comm_id).broadcast([tensor], options).wait()
     return tensor
 
 
 def recv_(tensor: torch.Tensor, src_rank: int, tag: int, comm_id: int) -> torch.Tensor:
     """Receive a tensor from a rank."""
-    _backend(comm_id).recv([tensor], src_rank, tag).wait()
+    _backend_of_comm_id(comm_id).recv([tensor], src_rank, tag).wait()
     return tensor
 
 
 def reduce_(tensor: torch.Tensor, dst_rank: int, reduceOp: int, comm_id: int) -> torch.Tensor:
     """Reduce the tensors of all ranks, with the result on the destination rank."""
     options = c10d.ReduceOptions()
-    options.rootRank, options.reduceOp = dst_rank, _reduce_op(reduceOp)
-    _backend(comm_id).reduce([tensor], options).wait()
+    options.rootRank, options.reduceOp = dst_rank, _reduce_op_of_number(reduceOp)
+    _backend_of_comm_id(comm_id).reduce([tensor], options).wait()
     return tensor
 
 
@@ -124,14 +124,14 @@ def reduce_scatter_out(
 ) -> torch.Tensor:
     """Reduce the tensors of all ranks, with one part of the result on each rank."""
     options = c10d.ReduceScatterOptions()
-    options.reduceOp = _reduce_op(reduceOp)
-    _backend(comm_id)._reduce_scatter_base(output_tensor, input_tensor, options).wait()
+    options.reduceOp = _reduce_op_of_number(reduceOp)
+    _backend_of_comm_id(comm_id)._reduce_scatter_base(output_tensor, input_tensor, options).wait()
     return output_tensor
 
 
 def send_(tensor: torch.Tensor, dst_rank: int, tag: int, comm_id: int) -> torch.Tensor:
     """Send a tensor to a rank."""
-    _backend(comm_id).send([tensor], dst_rank, tag).wait()
+    _backend_of_comm_id(comm_id).send([tensor], dst_rank, tag).wait()
     return tensor
 
 

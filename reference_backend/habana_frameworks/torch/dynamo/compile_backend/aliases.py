@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule, Node
 
 from .context import is_mutating, storage_of, value_of
-from .recipe_support import is_arithmetic
+from .recipe_support import is_python_arithmetic
 
 aten = torch.ops.aten
 
@@ -82,17 +82,17 @@ class Aliases:
             if isinstance(source, Node) and len(self._sets[source]) > 1:
                 yield source
             return
-        yield from possible_bases(node)
+        yield from arguments_possibly_aliased_by_result(node)
 
 
-def possible_bases(node: Node) -> list[Node]:
+def arguments_possibly_aliased_by_result(node: Node) -> list[Node]:
     """Return the arguments of a call with which its result may share memory."""
     target = node.target
     if not isinstance(target, OpOverload):
-        return [] if is_arithmetic(target) else node.all_input_nodes
+        return [] if is_python_arithmetic(target) else node.all_input_nodes
     if target in _UNDECLARED_ALIASES:
         return node.all_input_nodes
-    if may_return_argument_undeclared(target):
+    if may_return_argument_without_alias_annotation(target):
         return node.all_input_nodes
     if not any(result.alias_info for result in target._schema.returns):
         return []
@@ -110,7 +110,7 @@ def is_view(node: Node) -> bool:
     )
 
 
-def written_by(node: Node) -> list[Node]:
+def written_arguments(node: Node) -> list[Node]:
     """Return the arguments that a node writes to."""
     if not is_mutating(node):
         return []
@@ -120,7 +120,7 @@ def written_by(node: Node) -> list[Node]:
 
 
 @functools.cache
-def may_return_argument_undeclared(target: OpOverload) -> bool:
+def may_return_argument_without_alias_annotation(target: OpOverload) -> bool:
     """Return whether an operator may return an argument although its schema does not declare it.
 
     This applies to composite operators such as dropout, references such as ``prims::device_put``, and
@@ -154,8 +154,8 @@ def _storage_of_constant(node: Node) -> int | None:
     return None
 
 
-def writes_to_inputs(module: GraphModule) -> bool:
+def module_writes_to_inputs(module: GraphModule) -> bool:
     """Return whether a node of the graph writes to memory of the graph's inputs or attributes."""
     aliases = Aliases(module.graph)
-    written = {argument for node in module.graph.nodes for argument in written_by(node)}
+    written = {argument for node in module.graph.nodes for argument in written_arguments(node)}
     return any(alias.op in ("placeholder", "get_attr") for node in written for alias in aliases.of(node))

@@ -79,32 +79,40 @@ class GraphCompiler:
         discard = bool(self._settings["discard_frozen_params"])
         graph, input_positions = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
         constants = len({node.target for node in graph.graph.nodes if node.op == "get_attr"})
-        _check_constants(constants)
-        if not constants and _takes_parameters(self._dynamo_graph):
+        _check_constant_count(constants)
+        if not constants and _has_parameter_inputs(self._dynamo_graph):
             logger.warning(
                 "use_graph_freezing created no constants, because Dynamo passes parameters as inputs. Set "
                 "torch._inductor.config.freezing = True before the first call."
             )
         run = self._compile("inference", graph, [inputs[i] for i in input_positions], None, frozen=True)
-        return _pass_only_inputs(run, input_positions)
+        return _select_input_positions(run, input_positions)
 
     def _compile(
         self,
         kind: str,
         graph: GraphModule,
         inputs: Sequence[Any],
-        visible: Sequence[int] | None,
+        fixed_stride_outputs: Sequence[int] | None,
         frozen: bool = False,
     ) -> Boxed:
-        """Compile a graph. `visible`: positions of outputs whose strides must be as traced; None for all."""
+        """Compile a graph.
+
+        Args:
+            kind: ``forward``, ``backward`` or ``inference``.
+            graph: the traced graph.
+            inputs: its fake inputs.
+            fixed_stride_outputs: positions of outputs whose strides must be as traced; None for all.
+            frozen: whether parameters are constants of the graph.
+        """
         start = time.perf_counter()
         if self._fused:
-            returned = () if kind == "backward" else _returned_values()
+            returned = () if kind == "backward" else _non_input_output_positions()
             with inductor.virtual_fake_mode(self._fake_mode), self._fake_mode:
                 overwritten_inputs.retain_overwritten_values(graph, returned)
         outputs = graph_outputs(graph)
         name = f"graph_{self._number}_{kind}"
-        graph_text.dump_undivided(graph, name)
+        graph_text.dump_unpartitioned_graph(graph, name)
         context = OptimizerContext(
             graph_module=graph,
             graph_name=name,
@@ -116,14 +124,16 @@ class GraphCompiler:
             fused=self._fused,
             use_recipes=self._use_recipes,
             frozen=frozen,
-            visible=frozenset(range(len(outputs)) if visible is None else visible),
+            fixed_stride_outputs=frozenset(
+                range(len(outputs)) if fixed_stride_outputs is None else fixed_stride_outputs
+            ),
         )
         with (
             config.patch(self._settings),  # type: ignore[attr-defined]
             inductor.virtual_fake_mode(self._fake_mode),
         ):
             passes.optimize_graph(context)
-        _report_strides(context)
+        _report_output_strides(context)
         seconds = time.perf_counter() - start
         logger.debug("%s compiled in %.3f s", context.graph_name, seconds)
         summary.write_if_requested(context, seconds)
@@ -131,7 +141,7 @@ class GraphCompiler:
         return executable
 
 
-def _returned_values() -> set[int]:
+def _non_input_output_positions() -> set[int]:
     """Return the positions of the outputs of the traced graph that are neither inputs nor views of inputs."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
@@ -146,12 +156,12 @@ def _returned_values() -> set[int]:
     }
 
 
-def _takes_parameters(dynamo_graph: GraphModule) -> bool:
+def _has_parameter_inputs(dynamo_graph: GraphModule) -> bool:
     values = (node.meta.get("example_value") for node in dynamo_graph.graph.nodes if node.op == "placeholder")
     return any(isinstance(value, torch.nn.Parameter) for value in values)
 
 
-def _check_constants(constant_count: int) -> None:
+def _check_constant_count(constant_count: int) -> None:
     required_count = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
     if required_count and constant_count != required_count:
         raise RuntimeError(
@@ -170,7 +180,7 @@ def _has_symbols(graph: GraphModule) -> bool:
     return False
 
 
-def _report_strides(context: OptimizerContext) -> None:
+def _report_output_strides(context: OptimizerContext) -> None:
     """Report the actual strides of the outputs to AOTAutograd."""
     tracing_context = TracingContext.try_get()
     reported = None if tracing_context is None else tracing_context.output_strides
@@ -178,7 +188,7 @@ def _report_strides(context: OptimizerContext) -> None:
         reported.extend(context.output_strides)
 
 
-def _pass_only_inputs(
+def _select_input_positions(
     run: Callable[..., Sequence[Any]], positions: Sequence[int]
 ) -> Callable[..., Sequence[Any]]:
     """Return a function that passes `run` only the inputs at these positions.

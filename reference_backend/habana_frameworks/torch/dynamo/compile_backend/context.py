@@ -69,7 +69,7 @@ class OptimizerContext:
         fused: recipes are fused, not interpreted.
         use_recipes: clusters get recipes; if False, their operators run one by one.
         frozen: parameters are constants of the graph.
-        visible: positions of the outputs whose strides must be as traced.
+        fixed_stride_outputs: positions of the outputs whose strides must be as traced.
         stage: the current stage.
         partitions: the proposed partitions, in execution order.
         output_strides: strides of the graph's outputs; None for an output whose strides are as traced.
@@ -86,7 +86,7 @@ class OptimizerContext:
     fused: bool = False
     use_recipes: bool = True
     frozen: bool = False
-    visible: frozenset[int] = frozenset()
+    fixed_stride_outputs: frozenset[int] = frozenset()
     stage: OptimizationPassPlacement | None = None
     partitions: list[Partition] = field(default_factory=list)
     output_strides: list[Any] | None = None
@@ -114,7 +114,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     return (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
 
 
-def shaped_leaves(value: Any) -> Iterator[Any]:
+def leaves_with_symbols(value: Any) -> Iterator[Any]:
     """Yield the parts of a fake value that can contain symbols: tensors and symbolic numbers."""
     kinds = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
     return (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, kinds))
@@ -126,7 +126,7 @@ def is_mutating(node: Node) -> bool:
     return schema is not None and schema.is_mutable
 
 
-def same_metadata(first: Node, second: Node) -> bool:
+def has_same_metadata(first: Node, second: Node) -> bool:
     """Return whether two tensors have the same dtype, shape, strides and device for all symbolic sizes."""
     a, b = value_of(first), value_of(second)
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
@@ -139,7 +139,7 @@ def same_metadata(first: Node, second: Node) -> bool:
     return all(_surely_equal(x, y) for x, y in pairs)
 
 
-def same_offset(first: Node, second: Node) -> bool:
+def has_same_storage_offset(first: Node, second: Node) -> bool:
     """Return whether two tensors have the same storage offset for all symbolic sizes."""
     return _surely_equal(value_of(first).storage_offset(), value_of(second).storage_offset())
 

@@ -17,9 +17,9 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import inductor, static_program_builder
-from .aliases import writes_to_inputs
+from .aliases import module_writes_to_inputs
 from .cpu_calls import call_on_host
-from .operator_by_operator import count_run
+from .operator_by_operator import count_cluster_run
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
@@ -32,7 +32,7 @@ class FusedCompiler:
     Args:
         module: the cluster, on hpu; it is not changed.
         name: name of the recipe.
-        visible: positions of the outputs whose strides must be as traced.
+        fixed_stride_outputs: positions of the outputs whose strides must be as traced.
         is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
         decompose: apply Inductor's table of decompositions. False if it was already applied.
     """
@@ -41,7 +41,7 @@ class FusedCompiler:
         self,
         module: GraphModule,
         name: str,
-        visible: Sequence[int],
+        fixed_stride_outputs: Sequence[int],
         is_inference: bool,
         is_backward: bool,
         frozen: bool,
@@ -50,8 +50,8 @@ class FusedCompiler:
         self._decompose = decompose
         self._module = module
         self.name = name
-        self._visible = visible
-        self._writes = writes_to_inputs(module)
+        self._fixed_stride_outputs = fixed_stride_outputs
+        self._writes = module_writes_to_inputs(module)
         self._kind = {"is_inference": is_inference, "is_backward": is_backward, "frozen": frozen}
         *_, output = module.graph.nodes
         self._outputs = [node.meta.get("val") for node in output.args[0]]
@@ -66,19 +66,19 @@ class FusedCompiler:
         Returns:
             The recipe, and the strides of its outputs (None if they are as traced).
         """
-        module = _on_cpu(self._module)
-        inputs = [_like_on_cpu(value, fake_mode) for value in values]
+        module = _cpu_copy_of_cluster(self._module)
+        inputs = [_fake_cpu_tensor_like(value, fake_mode) for value in values]
         module = self._prepare(module, inputs, fake_mode)
-        code, strides = inductor.compile_cpu(module, inputs, self._visible, **self._kind)
+        code, strides = inductor.compile_cpu(module, inputs, self._fixed_stride_outputs, **self._kind)
         return FusedRecipe(self.name, code, values, self._outputs, self._writes), strides
 
     def compile_static(self, arguments: Sequence[Any]) -> FusedRecipe:
         """Compile the recipe for the sizes and numbers of real arguments."""
         fake_mode = FakeTensorMode()
-        module = _on_cpu(self._module)
-        inputs = [_like_on_cpu(value, fake_mode) for value in arguments]
-        _propagate(module, inputs, fake_mode)
-        _inline_numbers(module, inputs)
+        module = _cpu_copy_of_cluster(self._module)
+        inputs = [_fake_cpu_tensor_like(value, fake_mode) for value in arguments]
+        _propagate_fake_tensors(module, inputs, fake_mode)
+        _replace_numbers_by_constants(module, inputs)
         module = self._prepare(module, inputs, fake_mode)
         code, _ = inductor.compile_cpu(module, inputs, range(len(self._outputs)), **self._kind)
         return FusedRecipe(self.name, code, arguments, self._outputs, self._writes)
@@ -90,7 +90,7 @@ class FusedCompiler:
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
                 trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
-        _propagate(module, inputs, fake_mode)
+        _propagate_fake_tensors(module, inputs, fake_mode)
         return module
 
 
@@ -117,11 +117,13 @@ class FusedRecipe:
         on_cpu = any(_is_cpu_tensor(value) for value in (*inputs, *outputs))
         self._plain = not on_cpu
         with _disable_current_modes():  # a fake mode would reject constants, which are real tensors
-            self._program = static_program_builder.program_of(code, inputs, writes) if self._plain else None
+            self._program = (
+                static_program_builder.build_static_program(code, inputs, writes) if self._plain else None
+            )
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Run the recipe on a list of inputs and empty the list."""
-        count_run("fused")
+        count_cluster_run("fused")
         if self._program is not None:
             # The program returns None if the inputs differ from the traced inputs, or while a dispatch mode
             # observes operators.
@@ -203,7 +205,7 @@ def _copy_new_cpu_tensors(values: Sequence[Any], inputs: Sequence[Any]) -> list[
     return results
 
 
-def _separate_alpha(module: GraphModule) -> None:
+def _replace_alpha_by_multiplication(module: GraphModule) -> None:
     """Replace the factor ``alpha`` of ``add`` and ``sub`` by a separate multiplication.
 
     Inductor of torch 2.13 fuses ``add(x, a @ b, alpha=k)`` into a matrix product and ignores k
@@ -222,7 +224,7 @@ def _separate_alpha(module: GraphModule) -> None:
     module.recompile()
 
 
-def _on_cpu(module: GraphModule) -> GraphModule:
+def _cpu_copy_of_cluster(module: GraphModule) -> GraphModule:
     """Return a copy of the cluster with constants and device arguments on the CPU."""
     result = GraphModule(module, copy.deepcopy(module.graph), class_name=module.__class__.__name__)
     for node in result.graph.nodes:
@@ -239,7 +241,7 @@ def _on_cpu(module: GraphModule) -> GraphModule:
                     result.register_buffer(node.target, constant.detach().cpu())
         node.args = map_aggregate(node.args, _cpu_for_hpu_device)
         node.kwargs = map_aggregate(node.kwargs, _cpu_for_hpu_device)
-    _separate_alpha(result)
+    _replace_alpha_by_multiplication(result)
     return result
 
 
@@ -249,7 +251,7 @@ def _cpu_for_hpu_device(leaf: Any) -> Any:
     return "cpu" if isinstance(leaf, str) and leaf.split(":")[0] == DEVICE_TYPE else leaf
 
 
-def _like_on_cpu(value: Any, fake_mode: Any) -> Any:
+def _fake_cpu_tensor_like(value: Any, fake_mode: Any) -> Any:
     """Return a fake CPU tensor with the metadata of a tensor. Return a number unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -261,7 +263,7 @@ def _like_on_cpu(value: Any, fake_mode: Any) -> Any:
         return torch.empty(spanned, dtype=value.dtype, device="cpu").as_strided(sizes, strides, offset)
 
 
-def _propagate(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> None:
+def _propagate_fake_tensors(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> None:
     before = fake_mode.allow_non_fake_inputs
     fake_mode.allow_non_fake_inputs = True
     try:
@@ -271,7 +273,7 @@ def _propagate(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> No
         fake_mode.allow_non_fake_inputs = before
 
 
-def _inline_numbers(module: GraphModule, inputs: Sequence[Any]) -> None:
+def _replace_numbers_by_constants(module: GraphModule, inputs: Sequence[Any]) -> None:
     """Replace inputs and nodes that are numbers by their values."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     numbers: dict[Node, Any] = {

@@ -49,7 +49,7 @@ def dump_cluster(partition: Partition) -> None:
     graph_dumps.dump_if_requested(dumped, partition.name, "compile")
 
 
-def dump_undivided(module: GraphModule, name: str) -> None:
+def dump_unpartitioned_graph(module: GraphModule, name: str) -> None:
     """Write the graph before it is divided into clusters, if the environment requests such graphs."""
     graph_dumps.dump_if_requested(_DumpableGraph(str(module.graph), module.graph), name, "compile_fx")
 

@@ -93,7 +93,7 @@ def freeze(
 def compile_cpu(
     graph_module: GraphModule,
     inputs: Sequence[Any],
-    visible: Sequence[int],
+    fixed_stride_outputs: Sequence[int],
     is_inference: bool,
     is_backward: bool,
     frozen: bool,
@@ -103,7 +103,7 @@ def compile_cpu(
     Args:
         graph_module: functional graph on fake CPU tensors that returns a tuple.
         inputs: fake inputs of the graph.
-        visible: positions of the outputs whose strides must be preserved.
+        fixed_stride_outputs: positions of the outputs whose strides must be preserved.
         is_inference: no values are saved for a backward graph.
         is_backward: the graph is a backward graph.
         frozen: parameters are constants of the graph.
@@ -112,7 +112,7 @@ def compile_cpu(
         A boxed function of CPU tensors, and the strides of its outputs (None if they are as traced).
     """
     *_, output = graph_module.graph.nodes
-    output.meta["user_visible_output_idxs"] = list(visible)
+    output.meta["user_visible_output_idxs"] = list(fixed_stride_outputs)
     fake_mode = detect_fake_mode(inputs)
     with contextlib.ExitStack() as stack:
         # Constants of the graph are real tensors, which the fake mode must accept.
@@ -123,8 +123,8 @@ def compile_cpu(
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
         stack.enter_context(_inputs_not_overwritten())
-        stack.enter_context(cache_config.inductor_cache())
-        if (threads := compile_threads.compiler_threads()) is not None:
+        stack.enter_context(cache_config.use_configured_inductor_cache())
+        if (threads := compile_threads.compile_thread_count()) is not None:
             stack.enter_context(inductor_config.patch(compile_threads=threads))
         strides = stack.enter_context(TracingContext.report_output_strides())
         code = compile_fx.compile_fx_inner(

@@ -10,9 +10,9 @@ from habana_frameworks.torch import _C, hpu
 import torch
 from torch.fx import GraphModule
 
-from .aliases import writes_to_inputs
+from .aliases import module_writes_to_inputs
 from .log import logger
-from .operator_by_operator import count_run, run_one_by_one
+from .operator_by_operator import count_cluster_run, make_operator_by_operator_recipe
 
 #: Maximum number of captures for one set of sizes. Captures with the same sizes differ, for example, in the
 #: inputs that share memory.
@@ -28,8 +28,8 @@ class InterpretedRecipe:
 
     def __init__(self, module: GraphModule, name: str) -> None:
         self.name = name
-        self._run = run_one_by_one(module)
-        self._mutates = writes_to_inputs(module)
+        self._run = make_operator_by_operator_recipe(module)
+        self._mutates = module_writes_to_inputs(module)
         self._captures: dict[Any, list[_Capture]] = {}
         self._refused = False
 
@@ -41,7 +41,7 @@ class InterpretedRecipe:
         captures = self._captures.setdefault(key, [])
         for capture in captures:
             if capture.accepts(inputs):
-                count_run("interpreted")
+                count_cluster_run("interpreted")
                 return capture.call(inputs)
         if len(captures) == _MOST_CAPTURES:
             return self._run(inputs)

@@ -20,16 +20,16 @@ def executed_graphs() -> dict[str, int]:
     return dict(_executed)
 
 
-def count_run(kind: str) -> None:
+def count_cluster_run(kind: str) -> None:
     """Count one run of a cluster, under its kind: ``fused``, ``interpreted`` or ``calls``."""
     _executed[kind] += 1
 
 
-def run_one_by_one(module: GraphModule) -> Recipe:
+def make_operator_by_operator_recipe(module: GraphModule) -> Recipe:
     """Return a boxed callable that runs the operators of a cluster one by one."""
 
     def run(inputs: list[Any]) -> Sequence[Any]:
-        count_run("calls")
+        count_cluster_run("calls")
         with torch.no_grad():
             results: Sequence[Any] = module(*inputs)
         inputs.clear()

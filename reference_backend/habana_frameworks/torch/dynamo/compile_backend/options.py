@@ -28,7 +28,7 @@ class ConfigurationFlags(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._check(name)
-        setattr(self._module, name, checked_value(name, value))
+        setattr(self._module, name, convert_option_value(name, value))
 
     def __delitem__(self, name: str) -> None:
         raise KeyError(f"option {name!r} cannot be deleted. Set it to its default instead.")
@@ -49,7 +49,7 @@ def option_names(module: ModuleType) -> list[str]:
     return sorted(name for name in module.get_config_copy() if not name.startswith("_"))
 
 
-def checked_value(name: str, value: Any) -> Any:
+def convert_option_value(name: str, value: Any) -> Any:
     """Convert a value to the type of the option.
 
     Raises:
@@ -76,5 +76,5 @@ def merged_options(module: ModuleType, options: Mapping[str, Any] | None) -> dic
     for name, value in (options or {}).items():
         if name not in settings:
             raise RuntimeError(f"unknown option {name!r} of hpu_backend. Use one of {', '.join(names)}.")
-        settings[name] = checked_value(name, value)
+        settings[name] = convert_option_value(name, value)
     return settings

@@ -10,7 +10,7 @@ from habana_frameworks.torch.internal.fusion import input_updates
 import torch
 from torch.fx import GraphModule, Node
 
-from .aliases import Aliases, written_by
+from .aliases import Aliases, written_arguments
 from .context import value_of
 
 aten = torch.ops.aten
@@ -33,7 +33,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
         NotImplementedError: the backward graph uses the storage of a written input (as_strided), not only its
             elements.
     """
-    written = {node for call in forward.graph.nodes for node in written_by(call)}
+    written = {node for call in forward.graph.nodes for node in written_arguments(call)}
     if not written:
         return
     aliases, read = Aliases(forward.graph), Aliases(backward.graph)
@@ -52,7 +52,7 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
                 "clone the tensor first"
             )
         copied = _insert_clone(forward, node)
-        if _read_copy(backward, input_node, copied):
+        if _replace_input_by_copy(backward, input_node, copied):
             saved.append(node)
         saved.append(copied)
     result.args = ([*result.args[0][:num_outputs], *saved],)
@@ -86,13 +86,15 @@ def retain_overwritten_values(graph_module: GraphModule, returned: Collection[in
     result = next(iter(graph.find_nodes(op="output")))
     result.args = (
         [
-            input_updates.independent_value(node, overwritten, add)
+            input_updates.copy_if_input_is_overwritten(node, overwritten, add)
             if position in returned and isinstance(node, Node) and isinstance(value_of(node), torch.Tensor)
             else node
             for position, node in enumerate(result.args[0])
         ],
     )
-    updates = input_updates.independent_of_order([(node.args[0], node.args[1]) for node in stores], add)
+    updates = input_updates.copy_values_in_overwritten_inputs(
+        [(node.args[0], node.args[1]) for node in stores], add
+    )
     for node, (_, value) in zip(stores, updates, strict=True):
         node.update_arg(1, value)
     graph_module.recompile()
@@ -108,13 +110,13 @@ def _insert_clone(graph_module: GraphModule, node: Node) -> Node:
     return copied
 
 
-def _read_copy(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
+def _replace_input_by_copy(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
     """Make a backward graph read a copy instead of an input. The copy becomes a new input after the original.
 
     Return True if the graph also writes to the original input. In this case, the original input remains.
     """
     graph = graph_module.graph
-    writes = [user for user in input_node.users if input_node in written_by(user)]
+    writes = [user for user in input_node.users if input_node in written_arguments(user)]
     with graph.inserting_after(input_node):
         read = graph.placeholder(copied.name)
     read.meta = {**input_node.meta, "val": copied.meta["val"]}

@@ -13,7 +13,7 @@ from .option_values import ON
 Pass = Callable[[OptimizerContext], bool]
 
 
-def stages() -> dict[OptimizationPassPlacement, list[Pass]]:
+def passes_by_stage() -> dict[OptimizationPassPlacement, list[Pass]]:
     """Return the passes of each stage, in execution order."""
     return {
         OptimizationPassPlacement.PRE_PLACEMENT: [
@@ -65,7 +65,7 @@ def optimize_graph(ctx: OptimizerContext) -> None:
     Raises:
         AssertionError: see `pass_check_eager_fallbacks`.
     """
-    for stage, members in stages().items():
+    for stage, members in passes_by_stage().items():
         ctx.stage = stage
         for member in members:
             name = member.__name__

@@ -16,7 +16,7 @@ from torch.fx import Node
 from torch.fx.node import _get_qualified_name, map_arg
 
 from . import inductor
-from .context import Placement, shaped_leaves, tensors_in, value_of
+from .context import Placement, leaves_with_symbols, tensors_in, value_of
 
 logger = Logger("PT_COMPILE")
 
@@ -73,14 +73,16 @@ def _depends_on_data(node: Node) -> bool:
     try:
         # A separate fake mode, because the graph's mode may remember a size that the program checked.
         with FakeTensorMode():
-            args, kwargs = map_arg((node.args, node.kwargs), lambda source: _empty_of_shape(value_of(source)))
+            args, kwargs = map_arg(
+                (node.args, node.kwargs), lambda source: _empty_with_example_shape(value_of(source))
+            )
             target(*args, **kwargs)
     except Exception:  # the call depends on data, or the operator has no shape rule
         return True
     return False
 
 
-def _empty_of_shape(value: Any) -> Any:
+def _empty_with_example_shape(value: Any) -> Any:
     """Return a new tensor with the shape of a fake value. Example values replace symbolic numbers."""
     if isinstance(value, torch.Tensor):
         return torch.empty(
@@ -114,7 +116,7 @@ def placement_of(node: Node, fused: bool) -> Placement:
     if node.op != "call_function" or isinstance(target, HigherOrderOperator):
         return Placement.CALL
     if not isinstance(target, OpOverload):
-        return Placement.CLUSTER if is_arithmetic(target) else Placement.CALL
+        return Placement.CLUSTER if is_python_arithmetic(target) else Placement.CALL
     if target in inductor.SEEDED:
         return Placement.CLUSTER
     if target is inductor.SEEDS or target.namespace not in _NAMESPACES:
@@ -147,7 +149,7 @@ def draws_random_numbers(node: Node) -> bool:
     return True
 
 
-def is_arithmetic(target: Any) -> bool:
+def is_python_arithmetic(target: Any) -> bool:
     """Return whether a target computes with Python numbers, or selects one item of a list of results."""
     module = getattr(target, "__module__", None)
     return target in (
@@ -177,7 +179,7 @@ def has_unbacked_symbols(value: Any) -> bool:
     """Return whether the shape of a fake value depends on data."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-    return any(free_unbacked_symbols(leaf) for leaf in shaped_leaves(value))
+    return any(free_unbacked_symbols(leaf) for leaf in leaves_with_symbols(value))
 
 
 def _names_in_fallback_list(target: OpOverload) -> set[str]:

@@ -12,14 +12,14 @@ from .operator_by_operator import executed_graphs as executed_graphs  # target f
 
 
 def make_recipe(
-    ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
+    ctx: OptimizerContext, partition: Partition, fixed_stride_outputs: Sequence[int]
 ) -> tuple[Recipe, list[Any] | None]:
     """Create the recipe of a cluster.
 
     Args:
         ctx: the graph to which the cluster belongs.
         partition: the cluster; its attribute `module` is set.
-        visible: positions of the outputs whose strides must be as traced.
+        fixed_stride_outputs: positions of the outputs whose strides must be as traced.
 
     Returns:
         The recipe, and the strides of its outputs; None in place of the strides if they are as traced.
@@ -33,7 +33,7 @@ def make_recipe(
     compiler = fused.FusedCompiler(
         partition.module,
         partition.name,
-        visible,
+        fixed_stride_outputs,
         is_inference=not ctx.is_training,
         is_backward=ctx.is_backward,
         frozen=ctx.frozen,

@@ -77,7 +77,7 @@ class Schedule:
         for index, strides in self._expected:
             result = results[index]
             if result.stride() != strides:
-                results[index] = _with_strides(result, strides)
+                results[index] = _restride(result, strides)
         return results
 
     def _single_recipe(
@@ -173,7 +173,7 @@ def _draw_seeds(count: int, device: torch.device) -> torch.Tensor:
     return torch.randint(bounds.min, bounds.max, [count], device=device, dtype=torch.int64)
 
 
-def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+def _restride(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """Return the tensor with the given strides, without a copy if its memory already has this order."""
     dimensions = list(zip(tensor.shape, tensor.stride(), strides, strict=True))
     if all(size == 1 or stride == expected_stride for size, stride, expected_stride in dimensions):

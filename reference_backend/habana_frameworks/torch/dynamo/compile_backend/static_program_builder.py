@@ -1,9 +1,9 @@
 """Convert compiled code of static shapes to a program that runs without Python.
 
 For a cluster, Inductor generates a Python function that allocates memory and calls kernels and operators. For
-static shapes, this function has no branches. `program_of` runs the function once on placeholder values and
-records the steps, and the device then runs the steps itself. If the function does something that cannot be
-recorded, no program is created.
+static shapes, this function has no branches. `build_static_program` runs the function once on placeholder
+values and records the steps, and the device then runs the steps itself. If the function does something that
+cannot be recorded, no program is created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .aliases import may_return_argument_undeclared
+from .aliases import may_return_argument_without_alias_annotation
 from .log import logger
 
 Code = Callable[[list[Any]], Sequence[Any]]
@@ -70,7 +70,7 @@ class _Placeholder:
     __setattr__ = __bool__ = __index__ = __iter__ = __getitem__ = __len__ = _refuse
 
 
-class _NoOperators(TorchDispatchMode):
+class _RejectOperators(TorchDispatchMode):
     """Rejects operators without placeholder arguments, which would run only once, during the recording."""
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
@@ -223,7 +223,7 @@ class _Recorder:
         return program
 
 
-def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
+def build_static_program(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
     """Convert a compiled function to a program.
 
     Args:
@@ -246,7 +246,7 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
     try:
         straight = types.FunctionType(function.__code__, _recording_globals(function, recorder))
         values = list(recorder.inputs)
-        with _NoOperators():  # type: ignore[no-untyped-call]
+        with _RejectOperators():  # type: ignore[no-untyped-call]
             results = straight(values) if owner is None else straight(owner, values)
         if not all(value is None or isinstance(value, _Placeholder) for value in results):
             raise _NotRecordable("a result that is not a tensor")
@@ -348,7 +348,7 @@ def _check_aliases(op: OpOverload) -> None:
         if not is_out and schema.name not in _WRITING:
             raise _NotRecordable(f"{op}, which writes to its arguments")
     elif any(result.alias_info for result in schema.returns) or (
-        op.namespace != "mkldnn" and may_return_argument_undeclared(op)
+        op.namespace != "mkldnn" and may_return_argument_without_alias_annotation(op)
     ):
         raise _NotRecordable(f"{op}, which may return a view")
 

@@ -15,7 +15,7 @@ import torch
 
 from .context import OptimizerContext, Placement, tensors_in, value_of
 from .log import logger
-from .recipe_support import is_arithmetic, operator_name
+from .recipe_support import is_python_arithmetic, operator_name
 
 
 @dataclass
@@ -110,7 +110,7 @@ def _graph_summary(ctx: OptimizerContext) -> GraphSummary:
     summary = GraphSummary(ctx.graph_name, {}, {})
     for partition in ctx.partitions:
         for node in partition.nodes:
-            if node.op != "call_function" or is_arithmetic(node.target):
+            if node.op != "call_function" or is_python_arithmetic(node.target):
                 continue
             tensors = list(tensors_in(value_of(node)))
             on_device = bool(tensors) and all(_is_on_hpu(tensor) for tensor in tensors)

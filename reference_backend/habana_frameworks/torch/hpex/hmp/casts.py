@@ -17,7 +17,7 @@ from . import lists
 _LEVELS = ("O1", "O2")
 
 
-class _Casts(TorchFunctionMode):
+class _MixedPrecisionMode(TorchFunctionMode):
     """Torch function mode that casts float32 and bfloat16 tensors on the device before each function call."""
 
     def __init__(self, level: str, bf16: frozenset[str], fp32: frozenset[str], verbose: bool) -> None:
@@ -76,7 +76,7 @@ _NEVER_CAST = frozenset({
     "register_hook", "retain_grad", "zero_", "record_stream", "data_ptr",
 })  # fmt: skip
 
-_active: _Casts | None = None
+_active: _MixedPrecisionMode | None = None
 
 
 def convert(
@@ -104,7 +104,7 @@ def convert(
     if opt_level not in _LEVELS:
         raise ValueError(f"hmp supports the levels O1 and O2, but opt_level is {opt_level!r}")
     bf16, fp32 = lists.read_names(bf16_file_path, lists.BF16), lists.read_names(fp32_file_path, lists.FP32)
-    mode = _Casts(opt_level, bf16, fp32, isVerbose)
+    mode = _MixedPrecisionMode(opt_level, bf16, fp32, isVerbose)
     if _active is None:
         _active = mode
         mode.__enter__()  # type: ignore[no-untyped-call]

@@ -86,9 +86,9 @@ class FusedSDPA:
             attn_mask, dropout_p, factor, is_causal, softmax_mode, valid_seq_len, seq_padding_type
         )  # fmt: skip
         if recompute:
-            results: tuple[torch.Tensor, ...] = (_Recomputed.apply(q, k, v, training, *rest),)  # type: ignore[no-untyped-call]
+            results: tuple[torch.Tensor, ...] = (_AttentionRecomputingMatrix.apply(q, k, v, training, *rest),)  # type: ignore[no-untyped-call]
         else:
-            results = _Kept.apply(q, k, v, *rest)  # type: ignore[no-untyped-call]
+            results = _AttentionSavingMatrix.apply(q, k, v, *rest)  # type: ignore[no-untyped-call]
         if grouped:
             results = tuple(result.flatten(1, 2) if result.dim() == 5 else result for result in results)
         if recompute:
@@ -170,7 +170,7 @@ class PySDPAHinted(PySDPA):
     """`PySDPA` under the name of Gaudi's variant with compiler hints, which this device does not use."""
 
 
-class _Kept(torch.autograd.Function):
+class _AttentionSavingMatrix(torch.autograd.Function):
     """Autograd function of attention that saves the attention matrix for the backward pass."""
 
     @staticmethod
@@ -196,7 +196,7 @@ class _Kept(torch.autograd.Function):
         )
 
 
-class _Recomputed(torch.autograd.Function):
+class _AttentionRecomputingMatrix(torch.autograd.Function):
     """Autograd function of attention that recomputes the attention matrix in the backward pass."""
 
     @staticmethod

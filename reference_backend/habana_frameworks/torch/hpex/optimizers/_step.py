@@ -10,7 +10,7 @@ from habana_frameworks.torch.core.step_closure import _mark_step_if_lazy
 import torch
 
 
-def loss_of(closure: Callable[[], Any] | None) -> Any:
+def run_closure(closure: Callable[[], Any] | None) -> Any:
     """Call a closure with gradients enabled and return its result. Return None if no closure is passed."""
     if closure is None:
         return None

@@ -52,7 +52,7 @@ class FusedAdagrad(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters, and return the result of ``closure``, or None without a closure."""
-        loss = _step.loss_of(closure)
+        loss = _step.run_closure(closure)
         for group in self.param_groups:
             parameters = _step.parameters_with_gradients(group)
             if not parameters:

@@ -59,7 +59,7 @@ class FusedAdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters, and return the result of ``closure``, or None without a closure."""
-        loss = _step.loss_of(closure)
+        loss = _step.run_closure(closure)
         for group in self.param_groups:
             parameters = _step.parameters_with_gradients(group)
             if not parameters:
@@ -69,14 +69,14 @@ class FusedAdamW(torch.optim.Optimizer):
             beta1, beta2 = group["betas"]
             for parameter in parameters:
                 self._begin(parameter, group.get("moments_dtype"))
-            size = _step.learning_rate(group)
+            step_size = _step.learning_rate(group)
             if group.get("bias_correction", True):
-                size *= math.sqrt(1 - beta2 ** group["step"]) / (1 - beta1 ** group["step"])
-            update_parameters(
+                step_size *= math.sqrt(1 - beta2 ** group["step"]) / (1 - beta1 ** group["step"])
+            adamw_step(
                 parameters,
                 [self.state[p]["exp_avg"] for p in parameters],
                 [self.state[p]["exp_avg_sq"] for p in parameters],
-                size,
+                step_size,
                 beta1,
                 beta2,
                 group["eps"],
@@ -103,46 +103,46 @@ class FusedAdamW(torch.optim.Optimizer):
                 state[f"{name}_scale"] = unit_scale if dtype in _FP8 else None
 
 
-def update_parameters(
+def adamw_step(
     parameters: list[torch.Tensor],
-    first: list[torch.Tensor],
-    second: list[torch.Tensor],
-    size: float,
+    exp_avg: list[torch.Tensor],
+    exp_avg_sq: list[torch.Tensor],
+    step_size: float,
     beta1: float,
     beta2: float,
     eps: float,
-    decay: float,
-    first_scales: list[torch.Tensor | None] | None = None,
-    second_scales: list[torch.Tensor | None] | None = None,
+    weight_factor: float,
+    exp_avg_scales: list[torch.Tensor | None] | None = None,
+    exp_avg_sq_scales: list[torch.Tensor | None] | None = None,
     gradients: list[torch.Tensor] | None = None,
 ) -> None:
     """Update parameters and moments in place by one AdamW step.
 
-    ``gradients`` are by default the attributes ``grad``. ``first`` and ``second`` are the moments. ``size``
-    is the step size with bias correction. Weights are multiplied by ``decay``.
+    ``gradients`` are by default the attributes ``grad``. ``exp_avg`` and ``exp_avg_sq`` are the moments.
+    ``step_size`` includes the bias correction. Weights are multiplied by ``weight_factor``.
     """
     if gradients is None:
         gradients = [p.grad for p in parameters]  # type: ignore[misc]
     device = parameters[0].device
     scales = []
-    for moment_scales in (first_scales, second_scales):
+    for moment_scales in (exp_avg_scales, exp_avg_sq_scales):
         moment_scales = moment_scales or [None]
         scales.append(None if moment_scales[0] is None else moment_scales)
     if is_lazy():
         torch.ops.hpu.optimizer_adamw(
             gradients,
             parameters,
-            first,
-            second,
-            _step.float32_tensor(-size, device),
+            exp_avg,
+            exp_avg_sq,
+            _step.float32_tensor(-step_size, device),
             beta1,
             beta2,
             eps,
-            decay,
+            weight_factor,
             *scales,
         )
         return
     torch.ops.hpu.optimizer_adamw(
-        gradients, parameters, first, second, _step.float32_tensor(-size, device), beta1, beta2, eps,
-        _step.float32_tensor(decay, device), decay != 1.0, *scales,
+        gradients, parameters, exp_avg, exp_avg_sq, _step.float32_tensor(-step_size, device), beta1, beta2,
+        eps, _step.float32_tensor(weight_factor, device), weight_factor != 1.0, *scales,
     )  # fmt: skip

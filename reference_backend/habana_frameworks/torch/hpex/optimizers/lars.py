@@ -85,7 +85,7 @@ class FusedLars(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters, and return the result of ``closure``, or None without a closure."""
-        loss = _step.loss_of(closure)
+        loss = _step.run_closure(closure)
         mask_index = 0
         saved = [(group["lr"], group.get("weight_decay", 0.0)) for group in self.param_groups]
         _step.mark_step()

@@ -14,14 +14,14 @@ from habana_frameworks.torch.internal.settings.mode import is_lazy
 
 import torch
 
-from .callables import GraphedPasses, check_module, parameters_of
+from .callables import GraphedPasses, parameters_of, require_graphable_module
 from .capture import is_current_stream_capturing
 from .pytree_keys import Uncacheable, describe, input_key
 
 _logger = logging.getLogger(__name__)
 
 
-class TrainingCache:
+class GraphedForward:
     """Replacement of a module's `forward` that captures and replays a graph for each kind of arguments.
 
     Arguments are of the same kind if `pytree_keys.input_key` returns the same key. Graphs are used while the
@@ -123,14 +123,14 @@ class TrainingCache:
                 self._capturing = False
                 return None
             self.captures += 1
-            self._make_room()
+            self._evict_graphs()
             self._graphs[key] = passes
         self._uses[key] = self._uses.get(key, 0) + 1
         self._graphs.move_to_end(key)
         return self._graphs[key]
 
     def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> GraphedPasses:
-        check_module(self._module)
+        require_graphable_module(self._module)
         return GraphedPasses(
             self.original,
             parameters_of(self._module),
@@ -139,7 +139,7 @@ class TrainingCache:
             **self._options,
         )
 
-    def _make_room(self) -> None:
+    def _evict_graphs(self) -> None:
         while len(self._graphs) >= self._max_graphs:
             oldest = next(iter(self._graphs))
             # The dict is ordered by last use. So min returns the least recently used graph of the graphs with
@@ -193,7 +193,7 @@ class ModuleCacher:
                 stacklevel=2,
             )
         self._max_graphs = max_graphs
-        self._cache: TrainingCache | None = None
+        self._cache: GraphedForward | None = None
 
     def __call__(
         self,
@@ -229,7 +229,7 @@ class ModuleCacher:
         """
         if not inplace:
             model = copy.deepcopy(model)
-        self._cache = TrainingCache(
+        self._cache = GraphedForward(
             model,
             self._max_graphs,
             use_lfu,
@@ -245,23 +245,23 @@ class ModuleCacher:
             setattr(model, name, getattr(self._cache, name))
         return model
 
-    def _latest(self) -> TrainingCache:
+    def _latest_graphed_forward(self) -> GraphedForward:
         if self._cache is None:
             raise RuntimeError("this ModuleCacher has no module yet. Call it with a module first.")
         return self._cache
 
     def set_iteration_count(self, count: int) -> None:
         """Set the current iteration, which `log_stats` prints."""
-        self._latest().set_iteration_count(count)
+        self._latest_graphed_forward().set_iteration_count(count)
 
     def capture_start(self) -> None:
         """Capture a graph for each new input key from now on."""
-        self._latest().capture_start()
+        self._latest_graphed_forward().capture_start()
 
     def capture_end(self) -> None:
         """Run calls with a new input key without a graph from now on."""
-        self._latest().capture_end()
+        self._latest_graphed_forward().capture_end()
 
     def log_stats(self) -> None:
         """Print the numbers of captures, replays, calls without a graph, and removed graphs."""
-        self._latest().log_stats()
+        self._latest_graphed_forward().log_stats()

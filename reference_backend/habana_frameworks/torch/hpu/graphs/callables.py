@@ -16,7 +16,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from .capture import HPUGraph, graph, is_current_stream_capturing, preserve_random_state
-from .pytree_keys import TensorPacker, check_leaf_types, tensors_of, with_tensors
+from .pytree_keys import TensorPacker, replace_tensors, require_supported_leaf_types, tensors_of
 
 _Tensors = list[torch.Tensor]
 
@@ -62,7 +62,7 @@ def make_graphed_callables(
     )
     graphed = []
     for function, arguments in zip(functions, samples, strict=True):
-        check_module(function)
+        require_graphable_module(function)
         for argument in arguments:
             assert isinstance(argument, torch.Tensor), (
                 f"sample_args must contain only tensors, but contain a {type(argument).__name__}. Remove "
@@ -85,7 +85,7 @@ def make_graphed_callables(
     return graphed[0] if single else tuple(graphed)
 
 
-def check_module(function: Any) -> None:
+def require_graphable_module(function: Any) -> None:
     """Raise AssertionError if `function` is a module that cannot be captured. Plain functions are accepted.
 
     Raises:
@@ -138,7 +138,7 @@ class GraphedPasses:
         self._asynchronous = asynchronous
         self._allow_unused = allow_unused_input
         self._results = TensorPacker(is_out_pack=True)
-        arguments, keywords = _as_leaves((tuple(sample_arguments), sample_keywords or {}))
+        arguments, keywords = _detached_copy((tuple(sample_arguments), sample_keywords or {}))
         self._inputs = tensors_of((arguments, keywords))
         with torch.enable_grad(), preserve_random_state():
             for _ in range(warmups):
@@ -177,7 +177,7 @@ class GraphedPasses:
         with graph(forward, dry_run=dry_run), saved_tensors_hooks(pack, lambda tensor: tensor):
             value = function()
             results = list(self._results.pack(value)[0])
-        check_leaf_types(value)
+        require_supported_leaf_types(value)
         del value
         targets = self._targets()
         differentiable = [result.requires_grad and bool(targets) for result in results]
@@ -194,11 +194,11 @@ class GraphedPasses:
             del flowing
         results = [result.detach() for result in results]
         self._differentiable = differentiable
-        self._forward = forward.as_function(self._inputs, [*results, *saved])
+        self._forward = forward.bind_io(self._inputs, [*results, *saved])
         self._number_of_results = len(results)
         if gradients:
             arrived = [tensor for tensor in input_gradients if tensor is not None]
-            self._backward = backward.as_function([*gradients, *saved], arrived)
+            self._backward = backward.bind_io([*gradients, *saved], arrived)
         #: For each argument tensor and parameter: whether backward computes a gradient for it.
         self._is_target = [
             *(tensor.requires_grad for tensor in self._inputs),
@@ -235,7 +235,7 @@ class _Replay(torch.autograd.Function):
     def forward(ctx: Any, passes: GraphedPasses, count: int, *tensors: torch.Tensor) -> Any:
         results, saved = passes.forward(tensors[:count])
         ctx.passes = passes
-        ctx.versions = _versions_of_saved(tensors, saved)
+        ctx.versions = _saved_arguments_with_versions(tensors, saved)
         ctx.save_for_backward(*saved)
         ctx.mark_non_differentiable(*passes.non_differentiable_results(results))
         return tuple(results)
@@ -254,7 +254,7 @@ class _Replay(torch.autograd.Function):
         return None, None, *ctx.passes.backward(gradients, ctx.saved_tensors)
 
 
-def _versions_of_saved(
+def _saved_arguments_with_versions(
     tensors: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
 ) -> list[tuple[torch.Tensor, int]]:
     """Return the arguments whose memory is saved for backward, each with its version counter.
@@ -270,10 +270,12 @@ def _versions_of_saved(
     ]
 
 
-def _as_leaves(value: Any) -> Any:
+def _detached_copy(value: Any) -> Any:
     """Return a copy of a nested value whose tensors share memory with the originals and have no history."""
     tensors = tensors_of(value)
-    return with_tensors(value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors])
+    return replace_tensors(
+        value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+    )
 
 
 def _graphed_callable(function: Any, passes: GraphedPasses) -> Any:

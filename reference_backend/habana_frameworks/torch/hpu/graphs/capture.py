@@ -125,7 +125,7 @@ class HPUGraph:
         part.begin(False)
         self._parts_after_collectives.append((issue, part, RunCounter(part)))
 
-    def as_function(
+    def bind_io(
         self,
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
@@ -251,7 +251,7 @@ class HPUGraph:
         """Return the object that replays the graph with other inputs; later calls return the same object."""
         if self._bound_graph is None:
             outputs = self._user_outputs or []
-            self._bound_graph = self.as_function(self._marked_inputs(), outputs, into_captured)
+            self._bound_graph = self.bind_io(self._marked_inputs(), outputs, into_captured)
         return self._bound_graph
 
     def mark_user_inputs(self, inputs: Any) -> None:

@@ -16,7 +16,14 @@ import torch
 
 from .capture import HPUGraph, graph, is_current_stream_capturing, preserve_random_state
 from .io_binding import BoundGraph, CopyingGraph
-from .pytree_keys import TensorPacker, Uncacheable, check_leaf_types, describe, input_key, tensors_of
+from .pytree_keys import (
+    TensorPacker,
+    Uncacheable,
+    describe,
+    input_key,
+    require_supported_leaf_types,
+    tensors_of,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -160,14 +167,12 @@ class GraphCache:
             # Detach the results of the capture, because results of a replay have no autograd history either.
             results = tuple(tensor.detach() for tensor in packer.pack(outputs)[0])
         try:
-            check_leaf_types(outputs)
+            require_supported_leaf_types(outputs)
         except Uncacheable as reason:
             _logger.info("no graph, because the results contain %s", reason)
             return None, outputs
         outputs = packer.unpack(results)
-        function = captured.as_function(
-            tensors_of((args, kwargs)), results, into_captured=self._keeps_results
-        )
+        function = captured.bind_io(tensors_of((args, kwargs)), results, into_captured=self._keeps_results)
         params = CachedParams((args, kwargs), outputs, captured, packer, self._asynchronous)
         return _Entry(params, function), outputs
 

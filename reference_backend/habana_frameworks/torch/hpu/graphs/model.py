@@ -9,7 +9,7 @@ from habana_frameworks.torch.internal.settings import environment
 
 import torch
 
-from .cacher import TrainingCache
+from .cacher import GraphedForward
 
 
 class GraphModel(torch.nn.Module):
@@ -53,7 +53,7 @@ class GraphModel(torch.nn.Module):
             "by named parameters."
         )
         self.model = model
-        self._cache = TrainingCache(
+        self._cache = GraphedForward(
             model,
             max_graphs,
             use_lfu=False,

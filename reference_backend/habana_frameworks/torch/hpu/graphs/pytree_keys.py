@@ -45,21 +45,21 @@ class Uncacheable(Exception):
     """Error: a value cannot be part of the cache key of a captured graph."""
 
 
-def rebuild(value: Any, replace_leaf: Leaf) -> Any:
-    """Return a copy of a nested value, with ``replace_leaf(x)`` in place of each leaf x."""
+def map_leaves(value: Any, function: Leaf) -> Any:
+    """Return a copy of a nested value, with ``function(x)`` in place of each leaf x."""
     if isinstance(value, dict):
-        return _rebuild_dict(value, replace_leaf)
+        return _rebuild_dict(value, function)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(rebuild(item, replace_leaf) for item in value))
+        return type(value)(*(map_leaves(item, function) for item in value))
     if _is_sequence(value):
-        return type(value)([rebuild(item, replace_leaf) for item in value])
+        return type(value)([map_leaves(item, function) for item in value])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = copy.copy(value)
         for field in dataclasses.fields(value):
             # object.__setattr__ also works for frozen dataclasses. The copy is not yet visible to other code.
-            object.__setattr__(result, field.name, rebuild(getattr(value, field.name), replace_leaf))
+            object.__setattr__(result, field.name, map_leaves(getattr(value, field.name), function))
         return result
-    return replace_leaf(value)
+    return function(value)
 
 
 def _is_sequence(value: Any) -> bool:
@@ -70,8 +70,8 @@ def _is_sequence(value: Any) -> bool:
     )
 
 
-def _rebuild_dict(value: dict[Any, Any], replace_leaf: Leaf) -> Any:
-    rebuilt = {key: rebuild(item, replace_leaf) for key, item in value.items()}
+def _rebuild_dict(value: dict[Any, Any], function: Leaf) -> Any:
+    rebuilt = {key: map_leaves(item, function) for key, item in value.items()}
     if type(value) is dict:
         return rebuilt
     # A subclass of dict may have more state than its items, such as attributes or a default factory.
@@ -84,7 +84,7 @@ def _rebuild_dict(value: dict[Any, Any], replace_leaf: Leaf) -> Any:
 def leaves(value: Any) -> Iterator[Any]:
     """Return the leaves of a nested value, in order."""
     collected: list[Any] = []
-    rebuild(value, collected.append)
+    map_leaves(value, collected.append)
     return iter(collected)
 
 
@@ -93,10 +93,10 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def with_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
+def replace_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     """Return a copy of a nested value with other tensors, in the order of `tensors_of`."""
     remaining = iter(tensors)
-    return rebuild(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
+    return map_leaves(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +125,7 @@ class TensorPacker:
         """Return the tensors of `value` in order, and its structure, which `unpack` then uses by default."""
         tensors = tuple(tensors_of(value))
         # The structure has placeholders for the tensors, so that it does not retain their memory.
-        self._last = Structure(with_tensors(value, [torch.empty(0)] * len(tensors)), len(tensors))
+        self._last = Structure(replace_tensors(value, [torch.empty(0)] * len(tensors)), len(tensors))
         if self.verbose:
             print(f"{type(self).__name__}: {len(tensors)} tensors in {describe(value)}")
         return tensors, self._last
@@ -146,7 +146,7 @@ class TensorPacker:
             raise RuntimeError("this TensorPacker has no structure to unpack into. Call pack first.")
         if len(tensors) != structure.count:
             raise ValueError(f"{len(tensors)} tensors do not fit a structure of {structure.count} tensors")
-        return with_tensors(structure.value, list(tensors))
+        return replace_tensors(structure.value, list(tensors))
 
 
 def describe(value: Any) -> str:
@@ -155,7 +155,7 @@ def describe(value: Any) -> str:
     def leaf(item: Any) -> Any:
         return f"{item.dtype}{list(item.shape)}" if isinstance(item, torch.Tensor) else item
 
-    return repr(rebuild(value, leaf))
+    return repr(map_leaves(value, leaf))
 
 
 def input_key(value: Any) -> tuple[Hashable, ...]:
@@ -257,7 +257,7 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int | torch
     )
 
 
-def check_leaf_types(value: Any) -> None:
+def require_supported_leaf_types(value: Any) -> None:
     """Raise Uncacheable unless each leaf is a tensor or of a type that contains no tensors.
 
     Raises:
@@ -272,6 +272,6 @@ def _value_key(value: Any) -> Hashable:
     if isinstance(value, float):
         # Unlike ==, hex() distinguishes 0.0 from -0.0, and returns the same text for every NaN.
         return "float", value.hex()
-    check_leaf_types(value)
+    require_supported_leaf_types(value)
     # The type is part of the key because True == 1, but a graph captured for True is wrong for 1.
     return type(value), value

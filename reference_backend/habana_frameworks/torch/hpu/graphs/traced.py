@@ -74,7 +74,7 @@ class _TracedGraphs:
             return self._run_operators(*args, **kwargs)
         try:
             with _capture_lock:
-                self._forget_graphs_of_other_state()
+                self._clear_graphs_if_state_changed()
                 return self._cache(*args, **kwargs)
         except Uncacheable:
             return self._run_operators(*args, **kwargs)
@@ -110,7 +110,7 @@ class _TracedGraphs:
             or is_tracing()
         )
 
-    def _forget_graphs_of_other_state(self) -> None:
+    def _clear_graphs_if_state_changed(self) -> None:
         """Remove all graphs if the mode, a parameter or a buffer has changed since the last call.
 
         The graphs read the memory of the parameters and buffers with which they were captured.

@@ -148,18 +148,18 @@ def trim_cache(folder: Path, megabytes: int) -> None:
 
 
 @contextlib.contextmanager
-def inductor_cache() -> Iterator[None]:
+def use_configured_inductor_cache() -> Iterator[None]:
     """Return a context in which Inductor uses the folder `INDUCTOR` of the recipe cache.
 
     If no path is configured, or if the process cannot write to it, Inductor uses its own folder. A path that
     cannot be written causes one warning. Inductor locks its files, so several processes can compile at once.
     """
     config = from_environment()
-    if config.path is None or not _is_usable(config.path / INDUCTOR):
+    if config.path is None or not _is_writable_folder(config.path / INDUCTOR):
         yield
         return
     if config.delete:
-        empty_once(config.path)
+        empty_cache_once(config.path)
     _cache_dir.set(str(config.path / INDUCTOR))
     try:
         yield
@@ -169,7 +169,7 @@ def inductor_cache() -> Iterator[None]:
 
 
 @functools.cache
-def _is_usable(folder: Path) -> bool:
+def _is_writable_folder(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -183,7 +183,7 @@ def _is_usable(folder: Path) -> bool:
         return False
 
 
-def empty_once(folder: Path) -> None:
+def empty_cache_once(folder: Path) -> None:
     """Call `empty_cache` for a folder, once per process and folder."""
     with _emptied_lock:
         if folder not in _emptied:
@@ -191,7 +191,7 @@ def empty_once(folder: Path) -> None:
             empty_cache(folder)
 
 
-class _SharedVariable:
+class _SharedEnvironmentVariable:
     """An environment variable that several threads set at once. The last `restore` restores the old value."""
 
     def __init__(self, name: str) -> None:
@@ -218,7 +218,7 @@ class _SharedVariable:
                 os.environ[self._name] = str(self._before)
 
 
-_cache_dir = _SharedVariable("TORCHINDUCTOR_CACHE_DIR")
+_cache_dir = _SharedEnvironmentVariable("TORCHINDUCTOR_CACHE_DIR")
 _emptied: set[Path] = set()
 _emptied_lock = threading.Lock()
 

@@ -42,7 +42,7 @@ def _inductor_options() -> dict[str, Any]:
     return {name: value for name, value in _OPTIONS.items() if name in supported}
 
 
-def _calling_convention(built: builder.Built, digest: str) -> dict[str, Any]:
+def _calling_convention(built: builder.BuiltGraph, digest: str) -> dict[str, Any]:
     arguments = [
         {
             "buffer": argument.buffer,
@@ -67,7 +67,7 @@ def _random_tensor_like(fake: torch.Tensor) -> torch.Tensor:
     return memory.to(fake.dtype).as_strided(fake.shape, fake.stride())
 
 
-def verify(built: builder.Built, code: Path) -> None:
+def verify(built: builder.BuiltGraph, code: Path) -> None:
     """Run compiled code and its source module on the same random data, and compare the results.
 
     Args:
@@ -93,7 +93,9 @@ def verify(built: builder.Built, code: Path) -> None:
         torch.testing.assert_close(result, reference, equal_nan=True, msg=message_with_name)
 
 
-def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: bool = False) -> Artifact:
+def compile_description(
+    description: dict[str, Any], folder: str | os.PathLike[str], check: bool = False
+) -> Artifact:
     """Compile the description of a recorded graph, and write the code to a folder.
 
     Args:
@@ -130,7 +132,7 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
     return Artifact(target, convention)
 
 
-def _compile(built: builder.Built, path: Path) -> None:
+def _compile(built: builder.BuiltGraph, path: Path) -> None:
     import torch._inductor
 
     # Inductor writes torch's thread count into the code, unless the count is the number of processors. Code

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import input_updates, operators, view_recovery
+from . import functional_operators, input_updates, view_recovery
 from .description import (
     Call,
     Description,
@@ -27,7 +27,7 @@ from .description import (
     parse_description,
     tensor_refs,
 )
-from .inputs import plan_inputs, without_expanded_dims
+from .input_layouts import plan_input_layouts, without_expanded_dims
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
@@ -46,7 +46,7 @@ class Argument:
 
 
 @dataclass
-class Built:
+class BuiltGraph:
     """A GraphModule that writes its results to its arguments; `fakes` are example values of the arguments."""
 
     module: torch.fx.GraphModule
@@ -55,7 +55,7 @@ class Built:
 
 
 @dataclass
-class Piece:
+class BufferPiece:
     """Elements of a buffer and their value; `placeholder` is set if the elements belong to an input."""
 
     layout: Layout
@@ -70,7 +70,7 @@ class Builder:
         self.description = description
         self.graph = torch.fx.Graph()
         self.fake_mode = FakeTensorMode()
-        self.pieces: list[list[Piece]] = [[] for _ in description.buffers]
+        self.pieces: list[list[BufferPiece]] = [[] for _ in description.buffers]
         self.placeholders: list[tuple[torch.fx.Node, int, Layout]] = []
 
     def placeholder(self, buffer: int, layout: Layout) -> torch.fx.Node:
@@ -137,7 +137,7 @@ class Builder:
         value: torch.fx.Node = view_recovery.apply_view(self.add, piece.value, steps)
         return value
 
-    def _find_piece(self, ref: TensorRef) -> tuple[Piece, list[view_recovery.Step]] | None:
+    def _find_piece(self, ref: TensorRef) -> tuple[BufferPiece, list[view_recovery.Step]] | None:
         best = None
         for piece in self.pieces[ref.buffer]:
             steps = view_recovery.recover_view(piece.layout, ref.layout)
@@ -163,7 +163,7 @@ class Builder:
             touched = [piece for piece in pieces if piece.layout.overlaps(layout)]
             if all(self._covers(layout, piece) for piece in touched):
                 self.pieces[ref.buffer] = [piece for piece in pieces if piece not in touched]
-                self.pieces[ref.buffer].append(Piece(layout, value))
+                self.pieces[ref.buffer].append(BufferPiece(layout, value))
                 return
             self._flatten(ref.buffer, layout)
             match = self._find_piece(ref)
@@ -176,7 +176,7 @@ class Builder:
         piece.value = view_recovery.write_view(self.add, piece.value, steps, value)
 
     @staticmethod
-    def _covers(layout: Layout, piece: Piece) -> bool:
+    def _covers(layout: Layout, piece: BufferPiece) -> bool:
         """Return whether a write of `layout` replaces the piece. A piece of an input is never replaced."""
         if piece.placeholder is not None:
             return False
@@ -200,7 +200,7 @@ class Builder:
             if steps is None:
                 raise NotFusable("a tensor exceeds its buffer")
             value = view_recovery.write_view(self.add, value, steps, piece.value)
-        self.pieces[buffer] = [Piece(line, value)]
+        self.pieces[buffer] = [BufferPiece(line, value)]
 
     def call(self, call: Call) -> None:
         """Add the nodes of one recorded call.
@@ -210,8 +210,8 @@ class Builder:
         """
         name, _, overload = call.op.partition(".")
         if name in ("aten::copy_", "aten::fill_", "aten::zero_") and not overload.endswith("out"):
-            return self._overwrite(call)
-        functional = operators.functional_form(call)
+            return self._overwrite_target(call)
+        functional = functional_operators.functional_operator_of(call)
         values = {position: self._argument(call, position, functional) for position in functional.arguments}
         node = self._compute(call, functional, values)
         if functional.clones:
@@ -229,7 +229,9 @@ class Builder:
             if new_results:
                 self._write_results(ref, self._result(functional, node, index))
 
-    def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
+    def _compute(
+        self, call: Call, functional: functional_operators.Functional, values: dict[int, Any]
+    ) -> torch.fx.Node:
         """Add a node for the functional operator of a recorded call.
 
         Host scalars are passed as Python numbers, or as tensors if only tensors give the recorded dtypes.
@@ -243,7 +245,7 @@ class Builder:
             self._multiply_alpha(functional, args, kwargs)
             try:
                 node = self._round_to_recorded_dtype(call, self.add(functional.op, *args, **kwargs))
-                mismatch = self._mismatch(call, functional, node)
+                mismatch = self._describe_metadata_mismatch(call, functional, node)
             except NotFusable as error:
                 mismatch = str(error)
             if not mismatch:
@@ -259,7 +261,7 @@ class Builder:
         return node
 
     def _multiply_alpha(
-        self, functional: operators.Functional, args: list[Any], kwargs: dict[str, Any]
+        self, functional: functional_operators.Functional, args: list[Any], kwargs: dict[str, Any]
     ) -> None:
         """Multiply by `alpha` in a separate operator, because Inductor's addmm pattern ignores `alpha`."""
         if functional.op is not aten.add.Tensor and functional.op is not aten.sub.Tensor:
@@ -286,7 +288,7 @@ class Builder:
                 f"{call.op}: compares integers with a host scalar in a dtype that is not recorded"
             )
 
-    def _overwrite(self, call: Call) -> None:
+    def _overwrite_target(self, call: Call) -> None:
         """Write the source of copy_, fill_ or zero_ to the target, without reading the old values."""
         (target,) = tensor_refs(call.args[0])
         source = call.args[1] if len(call.args) > 1 else 0
@@ -297,7 +299,7 @@ class Builder:
         else:
             self.write(target, self.full(target.layout.sizes, source, target.layout.dtype))
 
-    def _argument(self, call: Call, position: int, functional: operators.Functional) -> Any:
+    def _argument(self, call: Call, position: int, functional: functional_operators.Functional) -> Any:
         def convert(value: Any) -> Any:
             if isinstance(value, TensorRef):
                 node = self.read(value)
@@ -311,7 +313,7 @@ class Builder:
         return convert(call.args[position])
 
     def _arguments(
-        self, functional: operators.Functional, values: dict[int, Any], as_numbers: bool
+        self, functional: functional_operators.Functional, values: dict[int, Any], as_numbers: bool
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the operator's positional and keyword arguments.
 
@@ -330,19 +332,21 @@ class Builder:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for value, argument in zip(values.values(), functional.op._schema.arguments, strict=False):
-            value = operators.python_argument(argument, convert(value))
+            value = functional_operators.convert_recorded_argument(argument, convert(value))
             if not argument.kwarg_only:
                 args.append(value)
             elif value is not None:
                 kwargs[argument.name] = value
         return args, kwargs
 
-    def _result(self, functional: operators.Functional, node: torch.fx.Node, index: int) -> torch.fx.Node:
+    def _result(
+        self, functional: functional_operators.Functional, node: torch.fx.Node, index: int
+    ) -> torch.fx.Node:
         if len(functional.op._schema.returns) == 1:
             return node
-        return self.item(node, index)
+        return self.get_result(node, index)
 
-    def item(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
+    def get_result(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
         """Add a node that selects one result of an operator with several results."""
         chosen = self.graph.call_function(operator.getitem, (node, index))
         chosen.meta["val"] = node.meta["val"][index]
@@ -354,10 +358,12 @@ class Builder:
         elif isinstance(target, list):
             for index, item in enumerate(target):
                 self._write_results(
-                    item, value[index] if isinstance(value, list) else self.item(value, index)
+                    item, value[index] if isinstance(value, list) else self.get_result(value, index)
                 )
 
-    def _mismatch(self, call: Call, functional: operators.Functional, node: torch.fx.Node) -> str:
+    def _describe_metadata_mismatch(
+        self, call: Call, functional: functional_operators.Functional, node: torch.fx.Node
+    ) -> str:
         """Return how dtype or sizes of the node's results differ from the record; empty if they agree."""
         value = node.meta["val"]
         several = len(functional.op._schema.returns) != 1
@@ -375,7 +381,7 @@ class Builder:
                     return f"returns sizes {tuple(fake.shape)}, but {result.layout.sizes} was recorded"
         return ""
 
-    def finish(self) -> Built:
+    def finish(self) -> BuiltGraph:
         """Write the values of updated inputs and of outputs to memory, and return the module.
 
         Raises:
@@ -400,7 +406,7 @@ class Builder:
                 else:
                     continue
                 stores.append((target, value))
-        for target, value in input_updates.independent_of_order(stores, self.add):
+        for target, value in input_updates.copy_values_in_overwritten_inputs(stores, self.add):
             self.add(aten.copy_.default, target, value)
         self.graph.output(())
         self.graph.eliminate_dead_code()
@@ -409,7 +415,7 @@ class Builder:
         arguments = [
             Argument(buffer, layout, access.get(node, "read")) for node, buffer, layout in self.placeholders
         ]
-        return Built(module, arguments, [node.meta["val"] for node, _, _ in self.placeholders])
+        return BuiltGraph(module, arguments, [node.meta["val"] for node, _, _ in self.placeholders])
 
     def _drop_unused_placeholders(self) -> None:
         unused = [entry for entry in self.placeholders if not entry[0].users]
@@ -418,7 +424,7 @@ class Builder:
             self.placeholders.remove(entry)
 
 
-def build_module(description: dict[str, Any]) -> Built:
+def build_module(description: dict[str, Any]) -> BuiltGraph:
     """Build the graph module that computes a described graph.
 
     Raises:
@@ -426,10 +432,10 @@ def build_module(description: dict[str, Any]) -> Built:
     """
     parsed = parse_description(description)
     builder = Builder(parsed)
-    for buffer, layouts in plan_inputs(parsed).items():
+    for buffer, layouts in plan_input_layouts(parsed).items():
         for layout in layouts:
             node = builder.placeholder(buffer, layout)
-            builder.pieces[buffer].append(Piece(layout, node, node))
+            builder.pieces[buffer].append(BufferPiece(layout, node, node))
     for call in parsed.calls:
         builder.call(call)
     return builder.finish()

@@ -17,7 +17,7 @@ from torch.fx import Node
 aten = torch.ops.aten
 
 # For each dtype without a negation: a dtype to which values convert, and back, without loss (uint64 wraps
-# in int64). `_computed` handles 8-bit floats, which convert to float32.
+# in int64). `_add_copy_by_double_negation` handles 8-bit floats, which convert to float32.
 _WITH_NEGATION = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 _CONVERSION = torch.ops.prims.convert_element_type.default
 _COPIES = (aten.clone.default, aten._to_copy.default, aten.alias.default, _CONVERSION)
@@ -25,7 +25,9 @@ _COPIES = (aten.clone.default, aten._to_copy.default, aten.alias.default, _CONVE
 Add = Callable[..., Node]
 
 
-def independent_of_order(stores: Sequence[tuple[Node, Node]], add: Add) -> list[tuple[Node, Node]]:
+def copy_values_in_overwritten_inputs(
+    stores: Sequence[tuple[Node, Node]], add: Add
+) -> list[tuple[Node, Node]]:
     """Return the stores (target, value), with a computed copy for each value in overwritten input memory.
 
     Args:
@@ -35,25 +37,29 @@ def independent_of_order(stores: Sequence[tuple[Node, Node]], add: Add) -> list[
     overwritten = overwritten_inputs(target for target, _ in stores)
     independent = []
     for target, value in stores:
-        origin, is_elementwise = _origin(value)
+        origin, is_elementwise = _skip_single_operand_operators(value)
         # A store is safe if its value does not share memory with an overwritten input, or if it writes an
         # elementwise function of an input to the same input.
         is_safe = origin not in overwritten or value is target or (origin is target and is_elementwise)
-        independent.append((target, value if is_safe else _computed(value, add)))
+        independent.append((target, value if is_safe else _add_copy_by_double_negation(value, add)))
     return independent
 
 
-def independent_value(value: Node, overwritten: Collection[Node], add: Add) -> Node:
+def copy_if_input_is_overwritten(value: Node, overwritten: Collection[Node], add: Add) -> Node:
     """Return the value, or a computed copy if the value shares memory with an overwritten input."""
-    return _computed(value, add) if _origin(value)[0] in overwritten else value
+    return (
+        _add_copy_by_double_negation(value, add)
+        if _skip_single_operand_operators(value)[0] in overwritten
+        else value
+    )
 
 
 def overwritten_inputs(targets: Any) -> set[Node]:
     """Return the inputs whose memory is overwritten by stores to the targets (inputs and their views)."""
-    return {_origin(target)[0] for target in targets}
+    return {_skip_single_operand_operators(target)[0] for target in targets}
 
 
-def _computed(value: Node, add: Add) -> Node:
+def _add_copy_by_double_negation(value: Node, add: Add) -> Node:
     """Return a copy of the value that Inductor cannot remove: the value, negated twice.
 
     Inductor computes a pointwise operator such as negation before it overwrites the operand. A 16-bit
@@ -68,7 +74,7 @@ def _computed(value: Node, add: Add) -> Node:
     return node if wide == dtype else add(_CONVERSION, node, dtype=dtype)
 
 
-def _origin(value: Node) -> tuple[Node, bool]:
+def _skip_single_operand_operators(value: Node) -> tuple[Node, bool]:
     """Follow a value back through operators with one tensor operand, and return the node before them.
 
     Also return whether all these operators are elementwise. Inductor may replace each of these operators by
@@ -77,7 +83,7 @@ def _origin(value: Node) -> tuple[Node, bool]:
     """
     is_elementwise = True
     while value.op == "call_function" and value.target is not aten.full.default:
-        operands = [node for node in value.all_input_nodes if _is_operand(node)]
+        operands = [node for node in value.all_input_nodes if _is_tensor_operand(node)]
         if value.target is aten.copy.default:  # the result of copy has the value of the second operand
             operands = operands[-1:]
         if len(operands) != 1:
@@ -91,7 +97,7 @@ def _origin(value: Node) -> tuple[Node, bool]:
     return value, is_elementwise
 
 
-def _is_operand(node: Node) -> bool:
+def _is_tensor_operand(node: Node) -> bool:
     """Return whether a node is a tensor, or a list of tensors, and not the result of ``full``."""
     if node.target is aten.full.default:
         return False

@@ -25,7 +25,7 @@ _RUNS_BETWEEN_CHECKS = 64
 _NEVER = 1 << 62
 
 
-def hot_after() -> int:
+def runs_before_compilation() -> int:
     """Return the number of runs after which a graph is compiled, or 0 for never.
 
     The result is 0 if hardware limits are active, because the limits apply to the result of each operator,
@@ -82,7 +82,7 @@ class RunCounter:
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._left = hot_after() or _NEVER
+        self._left = runs_before_compilation() or _NEVER
         self._requested = False
 
     def run(self) -> None:
@@ -126,6 +126,6 @@ def fuse_hot_recipes(core: Any) -> None:
     from . import service
 
     for _, recipe in hot:
-        if hot_after() and not torch.are_deterministic_algorithms_enabled():
+        if runs_before_compilation() and not torch.are_deterministic_algorithms_enabled():
             service.request(recipe.describe(), functools.partial(install_fused_code, recipe))
     service.poll()

@@ -40,7 +40,7 @@ OnReady = Callable[[Artifact], None]
 OnProgram = Callable[[bool], object]
 
 
-def default_cache() -> Path:
+def default_cache_folder() -> Path:
     """Return the cache folder that the environment configures."""
     folder = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
     if folder:
@@ -55,7 +55,7 @@ def default_cache() -> Path:
     return Path(inductor) / "hpu_reference_fusion"
 
 
-def default_processes() -> int:
+def default_process_limit() -> int:
     """Return the number of subprocesses that may compile at once. An invalid number is treated as 0."""
     try:
         return max(0, int(os.environ.get("HPU_REFERENCE_FUSION_PROCESSES", "1")))
@@ -89,8 +89,8 @@ class Service:
             process requested its compilation.
     """
 
-    processes: int = field(default_factory=default_processes)
-    folder: Path = field(default_factory=default_cache)
+    processes: int = field(default_factory=default_process_limit)
+    folder: Path = field(default_factory=default_cache_folder)
     on_program: OnProgram | None = None
 
     def __post_init__(self) -> None:
@@ -105,10 +105,10 @@ class Service:
         self._enabled: bool | None = None
         self._config = cache_config.from_environment()
         if self._config.delete:
-            cache_config.empty_once(self.folder)
+            cache_config.empty_cache_once(self.folder)
         atexit.register(self.close)
 
-    def enabled(self) -> bool:
+    def is_enabled(self) -> bool:
         """Return whether anything can be compiled. If the C++ compiler is missing, warn once."""
         if self._enabled is None:
             self._enabled = self.processes > 0
@@ -132,7 +132,7 @@ class Service:
         Returns:
             The digest of the description, or None if the request is rejected.
         """
-        if not self.enabled():
+        if not self.is_enabled():
             return None
         try:
             text = dumps(description)
@@ -183,7 +183,7 @@ class Service:
                     log.warning("the listener for fused code %s failed", artifact.folder, exc_info=True)
         return [artifact for artifact, _ in finished]
 
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Return whether no request is running or waiting, and no artifact awaits `poll`."""
         return not (self._jobs or self._finished)
 

@@ -40,7 +40,7 @@ def is_regular(layout: Layout) -> bool:
     return True
 
 
-def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int]]) -> list[Step] | None:
+def _split_dimension(length: int, dim: int, start: int, target: list[tuple[int, int]]) -> list[Step] | None:
     """Return the steps that replace dimension `dim` by the dimensions in `target`.
 
     `target` is a list of (size, step), with descending steps. The first element is at index `start` of `dim`,
@@ -68,7 +68,7 @@ def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int
     # A reshape needs the sizes of all dimensions, which only the caller knows. So the caller converts "split"
     # to a reshape.
     steps.append(("split", dim, size, step))
-    below = _recover_line(step, dim + 1, start - first, target[1:])
+    below = _split_dimension(step, dim + 1, start - first, target[1:])
     return None if below is None else steps + below
 
 
@@ -112,7 +112,7 @@ def recover_view(base: Layout, target: Layout) -> list[Step] | None:
         parts = [(target.sizes[dim], target.strides[dim] // unit) for dim in dims]
         if start >= size:
             return None
-        line_steps = _recover_line(size, position, start, parts)
+        line_steps = _split_dimension(size, position, start, parts)
         if line_steps is None:
             return None
         for step in line_steps:
@@ -124,7 +124,7 @@ def recover_view(base: Layout, target: Layout) -> list[Step] | None:
     steps.append(("permute", [recovered.index(dim) for dim in sorted(recovered)]))
     steps.append(("reshape", [1 if stride == 0 else size for size, stride in _sizes_and_strides(target)]))
     steps.append(("expand", list(target.sizes)))
-    return _simplified(steps, base.sizes)
+    return _simplify_steps(steps, base.sizes)
 
 
 def _sizes_and_strides(layout: Layout) -> list[tuple[int, int]]:
@@ -145,7 +145,7 @@ def _resolve_step(step: Step, shape: list[int]) -> Step:
     return step
 
 
-def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
+def _simplify_steps(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
     """Return the chain without steps that change nothing, and with consecutive reshapes merged."""
     simplified: list[Step] = []
     shapes = [list(sizes)]

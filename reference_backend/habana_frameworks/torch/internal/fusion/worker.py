@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     compiler = importlib.import_module(f"{NAME}.compile")
     description = importlib.import_module(f"{NAME}.description")
     try:
-        compiler.fuse(description.loads(Path(arguments[0]).read_text()), arguments[1])
+        compiler.compile_description(description.loads(Path(arguments[0]).read_text()), arguments[1])
     except description.NotFusable as error:
         print(f"not fusable: {error}", file=sys.stderr)
         return NOT_FUSABLE

@@ -170,7 +170,7 @@ def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dt
         )
     moved = input.float().movedim(axis, -1)
     blocks = moved.unflatten(-1, (moved.size(-1) // block, block))
-    unit = low_precision_rounding.shared_unit(blocks.abs().amax(-1, keepdim=True))
+    unit = low_precision_rounding.mx_block_scale(blocks.abs().amax(-1, keepdim=True))
     values = low_precision_rounding.to_e2m1(blocks / unit, stochastic_rounding) * unit
     return values.flatten(-2).movedim(-1, axis).to(input.dtype)
 

@@ -54,7 +54,7 @@ def habana_cast_sr_mode(
     Raises:
         RuntimeError: stochastic rounding to a dtype that is not bfloat16, float16 or fp8.
     """
-    dtype = low_precision_rounding.dtype_of_number(type)
+    dtype = low_precision_rounding.dtype_from_scalar_type_number(type)
     if not stochastic_rounding:
         return (
             low_precision_rounding.to_fp8(input.float(), dtype)

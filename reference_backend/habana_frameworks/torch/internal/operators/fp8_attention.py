@@ -96,7 +96,7 @@ def fp8_sdpa_fwd_dropout_seed(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Do the same as `fp8_sdpa_fwd`, with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    attended = _attend(
+    attended = _fp8_attention(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
         q_scale_o, d_scale_s,
     )  # fmt: skip
@@ -105,7 +105,7 @@ def fp8_sdpa_fwd_dropout_seed(
         if attended.dropout_mask is None
         else attended.dropout_mask
     )
-    return attended.out, attended.matrix, dropout_mask, _or_empty(is_amax_s, attended.amax_s)
+    return attended.out, attended.matrix, dropout_mask, _tensor_or_empty(is_amax_s, attended.amax_s)
 
 
 def fp8_sdpa_bwd(
@@ -149,7 +149,7 @@ def fp8_sdpa_bwd(
     of_v = torch.matmul(_round_to_fp8_and_back(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
     of_matrix = attention.apply_dropout(torch.matmul(gradient, values[2].transpose(-2, -1)), dropout_mask, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
-    amax = _or_empty(is_amax_ds, _amax(of_scores))
+    amax = _tensor_or_empty(is_amax_ds, _amax(of_scores))
     of_scores = _round_to_fp8_and_back(of_scores, q_scale_ds, d_scale_ds, low_precision_rounding.E5M2) * scale
     of_q = torch.matmul(of_scores, values[1])
     of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
@@ -219,21 +219,21 @@ def fp8_sdpa_recomp_fwd_dropout_seed(
 ) -> _Six:
     """Do the same as `fp8_sdpa_recomp_fwd`, with a given dropout seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
-    attended = _attend(
+    attended = _fp8_attention(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
         q_scale_o, d_scale_s,
     )  # fmt: skip
     return (
         attended.out,
-        _or_empty(requires_backward, attended.most),
-        _or_empty(requires_backward, attended.reciprocal),
+        _tensor_or_empty(requires_backward, attended.most),
+        _tensor_or_empty(requires_backward, attended.reciprocal),
         seed.clone(),
-        _or_empty(is_amax_s, attended.amax_s),
-        _or_empty(is_amax_o, attended.amax_o),
+        _tensor_or_empty(is_amax_s, attended.amax_s),
+        _tensor_or_empty(is_amax_o, attended.amax_o),
     )
 
 
-def _attend(
+def _fp8_attention(
     seed: torch.Tensor | None,
     tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     masks: Masks,
@@ -302,5 +302,5 @@ def _amax(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().abs().amax()
 
 
-def _or_empty(is_requested: bool, tensor: torch.Tensor) -> torch.Tensor:
+def _tensor_or_empty(is_requested: bool, tensor: torch.Tensor) -> torch.Tensor:
     return tensor if is_requested else torch.empty(0, dtype=torch.float32, device=tensor.device)

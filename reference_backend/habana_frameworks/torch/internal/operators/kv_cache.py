@@ -59,11 +59,13 @@ def kv_reorder(
     first = BEAMS * torch.arange(batch, dtype=torch.int32, device=self.device).unsqueeze(-1)
     moved = self[(first + beam).flatten()]
     position = torch.arange(self.size(-2), device=self.device).reshape(-1, 1)
-    inside = (position >= _bound_by_row(start, self, batch)) & (position < _bound_by_row(end, self, batch))
+    inside = (position >= _broadcast_bound_to_rows(start, self, batch)) & (
+        position < _broadcast_bound_to_rows(end, self, batch)
+    )
     return torch.where(inside, moved, self)
 
 
-def _bound_by_row(bound: torch.Tensor, cache: torch.Tensor, batch: int) -> torch.Tensor:
+def _broadcast_bound_to_rows(bound: torch.Tensor, cache: torch.Tensor, batch: int) -> torch.Tensor:
     if bound.numel() == 1:
         return bound.reshape(())
     rows = bound.repeat_interleave(BEAMS) if bound.numel() == batch else bound

@@ -41,7 +41,7 @@ def to_compute_dtype(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
-def largest_number(dtype: torch.dtype) -> float:
+def largest_finite_number(dtype: torch.dtype) -> float:
     """Return the largest finite number of an fp8 dtype on this device."""
     return _LARGEST_E4M3 if dtype == E4M3 else float(torch.finfo(dtype).max)
 
@@ -55,7 +55,7 @@ def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -
     """
     if stochastic:
         return round_stochastically(values, dtype, torch.rand_like(values))
-    limit = largest_number(dtype)
+    limit = largest_finite_number(dtype)
     return values.clamp(-limit, limit).to(dtype)
 
 
@@ -68,14 +68,18 @@ def round_stochastically(values: torch.Tensor, dtype: torch.dtype, drawn: torch.
     if dtype not in _SHAPES:
         names = ", ".join(str(supported).removeprefix("torch.") for supported in _SHAPES)
         raise RuntimeError(f"stochastic rounding supports {names}, but the dtype is {dtype}")
-    limit = largest_number(dtype)
+    limit = largest_finite_number(dtype)
     bits, smallest = _SHAPES[dtype]
     flushes = dtype in FP8 and bridge_config.value_of("PT_HPU_STOCHASTIC_ROUNDING_MODE") == 1
     bounded = values.clamp(-limit, limit)
-    return _stochastic(bounded, bits, smallest, drawn, flushes).clamp(-limit, limit).to(dtype)
+    return (
+        _round_to_mantissa_stochastically(bounded, bits, smallest, drawn, flushes)
+        .clamp(-limit, limit)
+        .to(dtype)
+    )
 
 
-def dtype_of_number(number: int) -> torch.dtype:
+def dtype_from_scalar_type_number(number: int) -> torch.dtype:
     """Return the dtype that has this number in torch's list of scalar types.
 
     Raises:
@@ -91,12 +95,12 @@ def to_e2m1(values: torch.Tensor, stochastic: bool = False) -> torch.Tensor:
     bounded = values.clamp(-_E2M1_LARGEST, _E2M1_LARGEST)
     if stochastic:
         drawn = torch.rand_like(values)
-        return _stochastic(bounded, 1, 0, drawn).clamp(-_E2M1_LARGEST, _E2M1_LARGEST)
-    unit = _unit(bounded, 1, 0)
+        return _round_to_mantissa_stochastically(bounded, 1, 0, drawn).clamp(-_E2M1_LARGEST, _E2M1_LARGEST)
+    unit = _unit_in_last_place(bounded, 1, 0)
     return torch.round(bounded / unit) * unit
 
 
-def shared_unit(amax: torch.Tensor) -> torch.Tensor:
+def mx_block_scale(amax: torch.Tensor) -> torch.Tensor:
     """Return the power of two by which a block with the largest magnitude ``amax`` is divided to fit e2m1.
 
     See the specification of MX formats 1.0, section 6.3.
@@ -104,10 +108,10 @@ def shared_unit(amax: torch.Tensor) -> torch.Tensor:
     return _power_of_two((_exponent(amax) - _E2M1_EXPONENT).clamp(min=-126))
 
 
-def _stochastic(
+def _round_to_mantissa_stochastically(
     values: torch.Tensor, bits: int, smallest: int, drawn: torch.Tensor, flushes: bool = False
 ) -> torch.Tensor:
-    unit = _unit(values, bits, smallest)
+    unit = _unit_in_last_place(values, bits, smallest)
     steps = values / unit
     low = torch.floor(steps)
     # Compare the fraction with the random number. floor(steps + drawn) would be inexact, because float32
@@ -119,7 +123,7 @@ def _stochastic(
     return torch.where(values.isnan(), values, rounded)
 
 
-def _unit(values: torch.Tensor, bits: int, smallest: int) -> torch.Tensor:
+def _unit_in_last_place(values: torch.Tensor, bits: int, smallest: int) -> torch.Tensor:
     """Return the distance between neighbouring numbers of a format with ``bits`` mantissa bits, per value."""
     return _power_of_two((_exponent(values).clamp(min=smallest) - bits).clamp(min=-126))
 

@@ -47,7 +47,7 @@ def mixture_of_experts(
     Raises:
         RuntimeError: the activation is unknown, or the lists have a wrong length.
     """
-    return _mixture(
+    return _run_experts(
         hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
         permuted_weights, activation, experts_min, experts_max,
     )[0]  # fmt: skip
@@ -65,7 +65,7 @@ def mixture_of_experts_fused_weights(
     experts_max: int,
 ) -> torch.Tensor:
     """Do the same as `mixture_of_experts`, with w1 and w2 of an expert concatenated in one matrix."""
-    return _mixture(
+    return _run_experts(
         hidden_states, expert_routing_table, router_weights, _split_fused_weights(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
     )[0]  # fmt: skip
@@ -89,7 +89,7 @@ def mixture_of_experts_fp8_measurement(
     The maxima are float32[experts]. A maximum covers all tokens, also tokens of other experts, and is not
     an absolute value.
     """
-    return _mixture(
+    return _run_experts(
         hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
         permuted_weights, activation, experts_min, experts_max,
     )  # fmt: skip
@@ -108,7 +108,7 @@ def mixture_of_experts_fp8_measurement_fused_weights(
     measurement_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Do the same as `mixture_of_experts_fp8_measurement`, with w1 and w2 concatenated in one matrix."""
-    return _mixture(
+    return _run_experts(
         hidden_states, expert_routing_table, router_weights, _split_fused_weights(w12, w3, permuted_weights),
         permuted_weights, activation, experts_min, experts_max,
     )  # fmt: skip
@@ -124,7 +124,7 @@ def _split_fused_weights(
     return [(first, second, last) for (first, second), last in zip(halves, w3, strict=True)]
 
 
-def _mixture(
+def _run_experts(
     hidden: torch.Tensor,
     table: torch.Tensor,
     weights: torch.Tensor,

@@ -357,7 +357,7 @@ def _moment_as_float32(moment: torch.Tensor, scale: torch.Tensor | None) -> torc
 def _store_moment(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
     """Write ``value`` to ``moment``. If the moment is fp8 and has a scale, update the scale first."""
     if scale is not None and moment.dtype in low_precision_rounding.FP8:
-        wanted = value.abs().amax() / low_precision_rounding.largest_number(moment.dtype)
+        wanted = value.abs().amax() / low_precision_rounding.largest_finite_number(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
         value = value / scale
     moment.copy_(

@@ -82,20 +82,20 @@ def register() -> None:
     for operator in chosen.values():
         library.define(operator.schema)
         if operator.is_opaque:
-            library.impl(operator.name, _kernel(operator), DISPATCH_KEY)
-            library.impl(operator.name, _kernel(operator, "meta"), "Meta")
+            library.impl(operator.name, _make_kernel(operator), DISPATCH_KEY)
+            library.impl(operator.name, _make_kernel(operator, "meta"), "Meta")
             if operator.name in _DIFFERENTIABLE:
                 torch.library.register_autograd(
                     f"hpu::{operator.name}",
-                    _kernel(operator, "derivative"),
-                    setup_context=_kernel(operator, "setup"),
+                    _make_kernel(operator, "derivative"),
+                    setup_context=_make_kernel(operator, "setup"),
                     lib=library,
                 )
         else:
-            library.impl(operator.name, _kernel(operator), "CompositeImplicitAutograd")
+            library.impl(operator.name, _make_kernel(operator), "CompositeImplicitAutograd")
 
 
-def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
+def _make_kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
     #: True for optimizer steps, which run without autograd because they write to parameters that require
     #: gradients.

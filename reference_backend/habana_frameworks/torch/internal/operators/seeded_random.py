@@ -41,7 +41,7 @@ def uniform(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.T
     return (random_words(seed, size, stream) >> 8).to(torch.float32) * 2.0**-24
 
 
-def _unit(seed: torch.Tensor, size: Sequence[int], dtype: Dtype) -> torch.Tensor:
+def _uniform_in_dtype(seed: torch.Tensor, size: Sequence[int], dtype: Dtype) -> torch.Tensor:
     """Return uniform numbers in [0, 1) with the precision of the dtype, so that no number is rounded to 1."""
     kind = dtype or torch.get_default_dtype()
     bits = {torch.bfloat16: 8, torch.float16: 11}.get(kind, 24)
@@ -75,7 +75,7 @@ def habana_rand(
     device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
     """Return uniform numbers in [0, 1)."""
-    return _unit(seed, size, dtype)
+    return _uniform_in_dtype(seed, size, dtype)
 
 
 def habana_randn(

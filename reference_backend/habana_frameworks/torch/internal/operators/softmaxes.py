@@ -57,7 +57,7 @@ def scaled_triangular_softmax(
 
     ``exp_sum_recpr`` and ``max`` are results of `scaled_triangular_softmax_retain` for the same input.
     """
-    values = _causal(to_compute_dtype(self) * inv_scale_attn)
+    values = _apply_causal_mask(to_compute_dtype(self) * inv_scale_attn)
     if exp_sum_recpr is None or max is None:
         return torch.softmax(values, -1).to(self.dtype)
     return (torch.exp(values - to_compute_dtype(max)) * to_compute_dtype(exp_sum_recpr)).to(self.dtype)
@@ -70,7 +70,7 @@ def scaled_triangular_softmax_retain(
 
     The tensor of reciprocal sums and the tensor of maxima have one column.
     """
-    values = _causal(to_compute_dtype(self) * inv_scale_attn)
+    values = _apply_causal_mask(to_compute_dtype(self) * inv_scale_attn)
     most = values.amax(-1, keepdim=True)
     exponentials = torch.exp(values - most)
     reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
@@ -120,7 +120,7 @@ def scaled_masked_triangular_softmax(
     open_ = (column >= start) & (column < end)
     if self.size(-2) > 1:
         open_ = open_ & (column <= row)
-    values = _softmax_where(to_compute_dtype(self) * inv_scale_attn, open_)
+    values = _masked_softmax(to_compute_dtype(self) * inv_scale_attn, open_)
     result = self.dtype if out_dtype is None else out_dtype
     return (
         low_precision_rounding.to_fp8(values, result)
@@ -155,17 +155,17 @@ def ragged_softmax(
     position = torch.arange(self.size(dimension), device=self.device)
     position = position.reshape([-1 if d == dimension else 1 for d in range(self.dim())])
     count = valid_count.reshape([-1] + [1] * (self.dim() - 1)) if valid_count.dim() == 1 else valid_count
-    result = _softmax_where(to_compute_dtype(self), position < count, dimension)
+    result = _masked_softmax(to_compute_dtype(self), position < count, dimension)
     return result if half_to_float else result.to(self.dtype)
 
 
-def _causal(values: torch.Tensor) -> torch.Tensor:
+def _apply_causal_mask(values: torch.Tensor) -> torch.Tensor:
     column = torch.arange(values.size(-1), device=values.device)
     row = torch.arange(values.size(-2), device=values.device).unsqueeze(-1)
     return values.masked_fill(column > row, float("-inf"))
 
 
-def _softmax_where(values: torch.Tensor, open_: torch.Tensor, dim: int = -1) -> torch.Tensor:
+def _masked_softmax(values: torch.Tensor, open_: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Return the softmax over the positions that the mask ``open_`` selects, and 0 at other positions."""
     result = torch.softmax(values.masked_fill(~open_, torch.finfo(values.dtype).min), dim)
     return torch.where(open_, result, torch.zeros_like(result))

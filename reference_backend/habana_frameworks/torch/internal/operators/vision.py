@@ -25,7 +25,7 @@ def nms_indices(
     for index in order.tolist():
         if not dead[index]:
             remaining.append(index)
-            over = _overlaps(host[index], host) > iou_threshold
+            over = _box_iou(host[index], host) > iou_threshold
             dead |= over if kinds is None else over & (kinds == kinds[index])
     return torch.tensor(remaining, dtype=torch.int64).to(boxes.device)
 
@@ -354,7 +354,7 @@ def deform_conv2d_backward(
     return first, second, third, fourth, fifth
 
 
-def _overlaps(box: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+def _box_iou(box: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
     """Return the intersection over union of a box with each box of a list."""
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     low, high = torch.maximum(box[:2], boxes[:, :2]), torch.minimum(box[2:], boxes[:, 2:])
@@ -413,10 +413,10 @@ def _sampled_pixels(
     width, height = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
     if not aligned:
         width, height = width.clamp(min=1.0), height.clamp(min=1.0)
-    rows, row_weights = _samples(corners[:, 1], height, size[0], ratio, shape[0])
-    columns, column_weights = _samples(corners[:, 0], width, size[1], ratio, shape[1])
-    for y, of_y in _neighbours(rows, row_weights, shape[0]):
-        for x, of_x in _neighbours(columns, column_weights, shape[1]):
+    rows, row_weights = _sample_coordinates_and_weights(corners[:, 1], height, size[0], ratio, shape[0])
+    columns, column_weights = _sample_coordinates_and_weights(corners[:, 0], width, size[1], ratio, shape[1])
+    for y, of_y in _interpolation_pixels_and_weights(rows, row_weights, shape[0]):
+        for x, of_x in _interpolation_pixels_and_weights(columns, column_weights, shape[1]):
             share = of_y.reshape(*y.shape, 1, 1, 1) * of_x.reshape(x.size(0), 1, 1, *x.shape[1:], 1)
             yield (image, y.reshape(*y.shape, 1, 1), x.reshape(x.size(0), 1, 1, *x.shape[1:])), share
 
@@ -425,7 +425,7 @@ def _prepend_image_index(rois: torch.Tensor, image: torch.Tensor) -> torch.Tenso
     return torch.cat((image.reshape(-1, 1).to(rois.dtype), rois), 1)
 
 
-def _samples(
+def _sample_coordinates_and_weights(
     start: torch.Tensor, length: torch.Tensor, cells: int, ratio: int, pixels: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the coordinates and weights of the samples along one side, each [regions, cells, samples].
@@ -448,7 +448,7 @@ def _samples(
     return at, weight * inside
 
 
-def _neighbours(
+def _interpolation_pixels_and_weights(
     at: torch.Tensor, weight: torch.Tensor, pixels: int
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """Return two pairs (pixels, weights), for the two pixels next to each sample along one side."""

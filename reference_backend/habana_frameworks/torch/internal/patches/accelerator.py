@@ -12,13 +12,13 @@ import torch
 from .wrap_function import replace_function
 
 
-def count_devices() -> None:
+def patch_device_count() -> None:
     """Make `torch.accelerator.device_count` of torch 2.6 agree with `torch.hpu.device_count`."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):
         replace_function(torch.accelerator, "device_count", _wrap_device_count)
 
 
-def take_snapshots_of_hpu() -> None:
+def patch_memory_snapshot() -> None:
     """Make `torch.accelerator.memory._snapshot`, which supports CUDA and XPU, return the hpu snapshot."""
     memory = getattr(torch.accelerator, "memory", None)
     if memory is not None and hasattr(memory, "_snapshot"):

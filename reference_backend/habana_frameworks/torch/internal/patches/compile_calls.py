@@ -12,25 +12,25 @@ from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 import torch
 from torch.utils._pytree import tree_leaves
 
-from .import_hooks import when_imported
+from .import_hooks import run_after_import
 from .wrap_function import replace_function
 
 #: Name of the attribute that marks a forward installed by `wrap_in_hpu_graph`.
 GRAPHED_FORWARD_ATTRIBUTE = "_runs_hpu_graphs"
 
 
-def compile_by_hpu_backend() -> None:
+def patch_inductor_compile_fx() -> None:
     """Make Inductor pass graphs with hpu tensors to ``hpu_backend``.
 
     Inductor is the default backend of `torch.compile`, and cannot generate code for hpu. One warning per
     process reports that ``hpu_backend`` is used.
     """
-    when_imported(
+    run_after_import(
         "torch._inductor.compile_fx", lambda module: replace_function(module, "compile_fx", _wrap_compile_fx)
     )
 
 
-def refuse_graphed_modules() -> None:
+def patch_torch_compile() -> None:
     """Make `torch.compile` raise an error for a module that `wrap_in_hpu_graph` has changed."""
     replace_function(torch, "compile", _wrap_compile)
 

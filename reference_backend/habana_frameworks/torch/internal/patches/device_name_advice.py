@@ -32,7 +32,7 @@ _ADVICE = {
 }
 
 
-def explain_in_traceback() -> None:
+def install_advice_excepthook() -> None:
     """Print advice below the traceback if the program ends with an error in `_ADVICE`.
 
     The error itself cannot be changed, because torch parses device names in C++.

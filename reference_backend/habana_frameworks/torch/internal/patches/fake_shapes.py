@@ -29,7 +29,7 @@ _CONVOLUTIONS = (
 _BY_DEVICE = ("nonzero_static.default",)
 
 
-def use_cpu_metadata(fake_impls: ModuleType) -> None:
+def patch_fake_metadata(fake_impls: ModuleType) -> None:
     """Change `torch._subclasses.fake_impls` so that fake hpu results have the metadata of CPU results."""
     implementations = fake_impls.op_implementations_dict
     for name in _CONVOLUTIONS:

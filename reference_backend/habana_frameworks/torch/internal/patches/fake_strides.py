@@ -16,16 +16,16 @@ from typing import Any
 
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
-from .fake_shapes import use_cpu_metadata
-from .import_hooks import when_imported
+from .fake_shapes import patch_fake_metadata
+from .import_hooks import run_after_import
 from .wrap_function import replace_function
 
 
-def keep_eager_strides() -> None:
+def patch_fake_strides() -> None:
     """Patch torch so that fake hpu tensors have the strides of eager results."""
     for name in ("torch._subclasses.fake_impls", "torch._refs"):
-        when_imported(name, _patch_contiguity_rule)
-    when_imported("torch._subclasses.fake_impls", use_cpu_metadata)
+        run_after_import(name, _patch_contiguity_rule)
+    run_after_import("torch._subclasses.fake_impls", patch_fake_metadata)
 
 
 def _patch_contiguity_rule(module: ModuleType) -> None:

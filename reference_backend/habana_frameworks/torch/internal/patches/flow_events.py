@@ -22,7 +22,7 @@ from .wrap_function import replace_function
 _CATEGORY = "ac2g"  # torch's category of arrows from the CPU to a device
 
 
-def add_flow_events() -> None:
+def patch_chrome_trace_export() -> None:
     """Add arrows to exported traces if the flag ``PT_TB_ENABLE_FLOW_EVENTS`` is set."""
     if bridge_config.value_of("PT_TB_ENABLE_FLOW_EVENTS"):
         replace_function(profiler.profile, "export_chrome_trace", _wrap_export_chrome_trace)
@@ -34,7 +34,7 @@ def _wrap_export_chrome_trace(original: Callable[..., Any]) -> Callable[..., Any
         unfinished = Path(f"{os.fspath(path)}.part")
         try:
             trace = json.loads(Path(path).read_text())
-            trace["traceEvents"] += list(arrows(trace["traceEvents"]))
+            trace["traceEvents"] += list(flow_events_of_arrows(trace["traceEvents"]))
             unfinished.write_text(json.dumps(trace))
             unfinished.replace(path)
         except (
@@ -50,7 +50,7 @@ def _wrap_export_chrome_trace(original: Callable[..., Any]) -> Callable[..., Any
     return export_chrome_trace
 
 
-def arrows(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def flow_events_of_arrows(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the two flow events (start and end) of the arrow from an operator to each of its device events.
 
     Args:

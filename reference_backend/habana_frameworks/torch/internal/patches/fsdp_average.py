@@ -9,16 +9,16 @@ from typing import Any
 
 from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 
-from .import_hooks import when_imported
+from .import_hooks import run_after_import
 from .wrap_function import replace_function
 
 #: Parameter of `_get_gradient_divide_factors` that selects a sum followed by a division.
 _BY_SUM = "force_sum_reduction_for_comms"
 
 
-def average_by_sum() -> None:
+def patch_fsdp_divide_factors() -> None:
     """Make FSDP2 sum gradients on hpu and divide afterwards, instead of using NCCL's averaging operator."""
-    when_imported("torch.distributed.fsdp._fully_shard._fsdp_collectives", _patch_fsdp_collectives)
+    run_after_import("torch.distributed.fsdp._fully_shard._fsdp_collectives", _patch_fsdp_collectives)
 
 
 def _patch_fsdp_collectives(module: ModuleType) -> None:

@@ -15,7 +15,7 @@ def fuse(model: torch.nn.Module) -> torch.nn.Module:
     Returns:
         A new model with the same results up to rounding, or `model` itself.
     """
-    obstacle = _obstacle(model)
+    obstacle = _reason_not_fusible(model)
     if obstacle is None:
         # Imported here, because importing the tracer takes time and only this function needs it.
         from torch.fx.experimental.optimization import fuse as fold
@@ -28,7 +28,7 @@ def fuse(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def _obstacle(model: torch.nn.Module) -> str | None:
+def _reason_not_fusible(model: torch.nn.Module) -> str | None:
     if model.training:
         return "the model is in training mode, call eval() first"
     elsewhere = {str(tensor.device) for tensor in model.parameters() if tensor.device.type != "cpu"}

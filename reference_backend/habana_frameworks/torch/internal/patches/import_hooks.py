@@ -16,7 +16,7 @@ from types import ModuleType
 Callback = Callable[[ModuleType], None]
 
 
-def when_imported(name: str, callback: Callback) -> None:
+def run_after_import(name: str, callback: Callback) -> None:
     """Call `callback(module)` now if the module is imported, otherwise immediately after its import.
 
     Args:

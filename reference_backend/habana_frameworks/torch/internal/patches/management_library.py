@@ -6,16 +6,16 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from .import_hooks import when_imported
+from .import_hooks import run_after_import
 
 
-def load_simulated_library() -> None:
+def patch_pyhlml_library_path() -> None:
     """Let `pyhlml` load ``libhlml.so`` of `hpu_reference_tools` if the path fixed in `pyhlml` does not exist.
 
     A program that imports `pyhlml` without torch needs the symbolic link that ``hpu-reference-hlml link``
     creates.
     """
-    when_imported("pyhlml.hlml_lib", _set_default_path)
+    run_after_import("pyhlml.hlml_lib", _set_default_path)
 
 
 def _set_default_path(module: ModuleType) -> None:

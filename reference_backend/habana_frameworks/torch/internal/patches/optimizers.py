@@ -10,7 +10,7 @@ from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 from .wrap_function import replace_function
 
 
-def allow_foreach() -> None:
+def patch_foreach_devices() -> None:
     """Add hpu to torch's lists of the devices that support the optimizers' foreach and fused code."""
     # Some modules imported the functions by name, so the functions are replaced in each of these modules.
     for holder in ("torch.utils._foreach_utils", "torch.optim.optimizer", "torch.optim.swa_utils"):

@@ -20,7 +20,7 @@ _MESSAGE = (
 )
 
 
-def refuse_transfers() -> None:
+def patch_multiprocessing_reductions() -> None:
     """Make `torch.multiprocessing` refuse tensors and storages on hpu.
 
     A `multiprocessing.Queue` pickles values in a thread that only prints errors, so that the receiver would
@@ -31,10 +31,10 @@ def refuse_transfers() -> None:
         (torch.nn.Parameter, reductions.reduce_tensor),
         (torch.UntypedStorage, reductions.reduce_storage),
     ):
-        ForkingPickler.register(kind, _refusing(reduce))
+        ForkingPickler.register(kind, _wrap_reduction_to_reject_hpu(reduce))
 
 
-def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _wrap_reduction_to_reject_hpu(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def reduce(value: Any) -> Any:
         if value.device.type != DEVICE_TYPE:
             return original(value)

@@ -43,7 +43,7 @@ class DebugActivity(enum.Enum):
     BRIDGE_FUNCTION_CALLS = 2
 
 
-def choose_activity_class() -> None:
+def patch_profiler_activity() -> None:
     """Replace torch's class if the environment requests it.
 
     Raises:

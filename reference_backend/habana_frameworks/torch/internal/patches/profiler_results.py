@@ -26,7 +26,7 @@ _MEMORY = "[memory]"
 _log = logging.getLogger("habana_frameworks.torch.profiler")
 
 
-def attribute_device_rows() -> None:
+def patch_profiler_results() -> None:
     """Make `torch.profiler` attribute the device's rows and memory to operators."""
     replace_function(profiler.profile, "_parse_kineto_results", _wrap_parse_kineto_results)
     replace_function(profiler_util, "_build_table", _wrap_build_table)
@@ -101,7 +101,7 @@ def _wrap_build_table(original: Callable[..., str]) -> Callable[..., str]:
 def _wrap_start_trace(original: Callable[..., None]) -> Callable[..., None]:
     def _start_trace(self: Any) -> None:
         if self.profile_memory and not getattr(self, "_counted_by_hpu", False):
-            device_module().memory._count_profilers(1)
+            device_module().memory._change_profiler_count(1)
             self._counted_by_hpu = True
         original(self)
 
@@ -114,7 +114,7 @@ def _wrap_exit(original: Callable[..., bool]) -> Callable[..., bool]:
             return original(self, *args)
         finally:
             if getattr(self, "_counted_by_hpu", False):
-                device_module().memory._count_profilers(-1)
+                device_module().memory._change_profiler_count(-1)
                 self._counted_by_hpu = False
 
     return __exit__

@@ -15,7 +15,7 @@ from habana_frameworks.torch.internal.device_type import DISPATCH_KEY
 
 import torch
 
-from .import_hooks import when_imported
+from .import_hooks import run_after_import
 
 #: A copy of `internal.operators.low_precision_rounding.FP8`. That module needs the core, which is not loaded
 #: yet when this module is imported.
@@ -31,9 +31,9 @@ _FUNCTIONS = {
 _library: torch.library.Library | None = None
 
 
-def register_kernels() -> None:
+def register_quantized_decomposed_kernels() -> None:
     """Register hpu kernels as soon as torch has defined the operators."""
-    when_imported("torch.ao.quantization.fx._decomposed", _register)
+    run_after_import("torch.ao.quantization.fx._decomposed", _register)
 
 
 def _register(module: ModuleType) -> None:

@@ -18,12 +18,12 @@ import torch
 from .wrap_function import replace_function
 
 
-def seed_hpu() -> None:
+def patch_manual_seed() -> None:
     """Make `torch.manual_seed` and `torch.seed` seed hpu too."""
     replace_function(torch.random, "_seed_custom_device", _wrap_seed_custom_device)
 
 
-def fork_hpu_rng() -> None:
+def patch_fork_rng() -> None:
     """Make `torch.random.fork_rng` save the state of the hpu generator by default."""
     replace_function(torch.random, "fork_rng", _wrap_fork_rng)
 

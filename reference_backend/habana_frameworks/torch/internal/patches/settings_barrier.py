@@ -22,7 +22,7 @@ SETTERS = (
 )
 
 
-def finish_work_before_changes() -> None:
+def patch_setters_to_wait_for_work() -> None:
     """Make the setters wait for queued and recorded work, which must run with the old setting."""
     for name in SETTERS:
         if hasattr(torch._C, name):

@@ -12,12 +12,12 @@ import torch
 from .wrap_function import replace_function
 
 
-def construct_sparse() -> None:
+def patch_tensor_new() -> None:
     """Make ``Tensor.new`` construct sparse hpu tensors."""
     replace_function(torch.Tensor, "new", _wrap_tensor_new)
 
 
-def swap_bytes_on_the_host() -> None:
+def patch_byteswap() -> None:
     """Make ``UntypedStorage.byteswap`` copy an hpu storage to the host and back."""
     replace_function(torch.UntypedStorage, "byteswap", _wrap_byteswap)
 

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 
-def add_methods() -> None:
+def add_hpu_methods() -> None:
     """Add the methods, named by `DEVICE_TYPE`, to torch's classes that do not have them."""
     for owner, name, value in (
         (torch.Tensor, DEVICE_TYPE, _tensor_hpu),

@@ -14,7 +14,7 @@ import torch
 
 from ..device_type import DISPATCH_KEY
 from ..operators import vision
-from .import_hooks import when_imported
+from .import_hooks import run_after_import
 
 _BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _REGIONS = "Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
@@ -47,9 +47,9 @@ _KERNELS = {
 _library: torch.library.Library | None = None
 
 
-def define_operators() -> None:
+def define_torchvision_operators() -> None:
     """Define the operators after torchvision has failed to load its own operators."""
-    when_imported("torchvision.extension", _define_missing)
+    run_after_import("torchvision.extension", _define_missing)
 
 
 def _define_missing(extension: ModuleType) -> None:

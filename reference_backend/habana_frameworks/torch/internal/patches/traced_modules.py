@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from .wrap_function import replace_function
 
 
-def run_as_one_graph() -> None:
+def patch_jit_trace() -> None:
     """Make `torch.jit.trace` return modules on hpu that capture and replay graphs."""
     replace_function(torch.jit, "trace", _wrap_trace)
 

@@ -34,7 +34,7 @@ def value_of(name: str) -> Value:
     return _values[name]
 
 
-def check_environment() -> None:
+def validate_flag_variables() -> None:
     """Read every flag once, so that an invalid value raises at import and not later.
 
     Raises:
@@ -56,7 +56,7 @@ def assign_flag(name: str, value: Any) -> None:
         _listeners[name](_values[name])
 
 
-def watch_flag(name: str, listener: Callable[[Any], None]) -> None:
+def add_flag_listener(name: str, listener: Callable[[Any], None]) -> None:
     """Call `listener` with the current value of the flag `name`, and again at each change."""
     _listeners[name] = listener
     listener(value_of(name))

@@ -22,6 +22,6 @@ def disable_worker_processes() -> None:
     os.environ.setdefault(_NAME, "1")
 
 
-def compiler_threads() -> int | None:
+def compile_thread_count() -> int | None:
     """Return the number of threads for the device's compilations, or None if the user has chosen a number."""
     return None if _chosen_by_user else min(_MAX_THREADS, len(os.sched_getaffinity(0)))

@@ -72,23 +72,23 @@ class LogSettings:
         folder: folder of the log file, without the rank's subfolder.
         file_bytes: size in bytes at which a log file is closed and a new one started.
         files: number of retained log files, at least 1.
-        to_output: also write lines to standard output.
-        to_errors: also write lines to stderr.
+        to_stdout: also write lines to standard output.
+        to_stderr: also write lines to stderr.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
     folder: Path = Path()
     file_bytes: int = 10 << 20
     files: int = 5
-    to_output: bool = False
-    to_errors: bool = False
+    to_stdout: bool = False
+    to_stderr: bool = False
 
     def writes_below_critical(self, module: str) -> bool:
         """Return whether any level below critical is enabled for a log module."""
         return bool(self.levels.get(module, 0) & (_ALL_BITS >> 1))
 
 
-def level_of(text: str) -> int | None:
+def parse_log_level(text: str) -> int | None:
     """Return the number of a level from its number or name, or None if the text is neither."""
     name = text.strip().lower()
     name = _SYNONYMS.get(name, name)
@@ -109,10 +109,10 @@ def read_log_settings(modules: Sequence[str]) -> LogSettings:
         ValueError: a mask is not a number; the message names the variable.
     """
     _warn_of_unknown_modules(modules)
-    levels = {module: _bits_from(_read_level(module)) for module in modules}
+    levels = {module: _bits_of_levels_from(_read_level(module)) for module in modules}
     for flag, (module, level) in _FLAGS.items():
         if environment.read_variable(flag, "bool", False):
-            levels[module] |= _bits_from(LEVELS.index(level))
+            levels[module] |= _bits_of_levels_from(LEVELS.index(level))
     mask = _read_mask("PT_HPU_LOG_MOD_MASK", len(_MASK_MODULES))
     types = _read_mask("PT_HPU_LOG_TYPE_MASK", len(_TYPE_LEVELS))
     let = sum(bits for i, bits in enumerate(_TYPE_LEVELS) if types is None or types >> i & 1)
@@ -151,7 +151,7 @@ def _read_level(module: str) -> int:
         text = os.environ.get(variable, "")
         if not text.strip():
             continue
-        if (level := level_of(text)) is not None:
+        if (level := parse_log_level(text)) is not None:
             return level
         warnings.warn(
             f"{variable}={text!r} is not a log level. Use 0 to 6, or one of {', '.join(LEVELS)}.",
@@ -161,7 +161,7 @@ def _read_level(module: str) -> int:
     return _DEFAULT
 
 
-def _bits_from(level: int) -> int:
+def _bits_of_levels_from(level: int) -> int:
     return _ALL_BITS & ~((1 << level) - 1)
 
 

@@ -11,7 +11,7 @@ import os
 NODE_SIZE = 8
 
 
-def visible_modules() -> tuple[int, ...]:
+def visible_module_ids() -> tuple[int, ...]:
     """Return the ids of the modules that this process may use, in the listed order. The default is all eight.
 
     Raises:
@@ -33,7 +33,7 @@ def visible_modules() -> tuple[int, ...]:
     return modules
 
 
-def own_module() -> int | None:
+def own_module_id() -> int | None:
     """Return the id in ``HLS_MODULE_ID``, or None if the variable is unset, empty or negative.
 
     Raises:
@@ -51,7 +51,7 @@ def own_module() -> int | None:
     return module if module >= 0 else None
 
 
-def is_own_index(index: int) -> bool:
+def is_own_device_index(index: int) -> bool:
     """Return whether an index denotes the device of this process.
 
     Four indices denote this device: 0, the id in ``HLS_MODULE_ID``, the position of this id in
@@ -59,7 +59,7 @@ def is_own_index(index: int) -> bool:
     """
     if index <= 0:
         return index == 0
-    module, modules = own_module(), visible_modules()
+    module, modules = own_module_id(), visible_module_ids()
     return (
         index == module
         or (index < len(modules) and modules[index] == module)

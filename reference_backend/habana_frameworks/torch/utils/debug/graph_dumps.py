@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from habana_frameworks.torch.internal.graph_dumps import dump_graph, dump_if_requested, requested_forms
+from habana_frameworks.torch.internal.graph_dumps import dump_graph, dump_if_requested, requested_formats
 
-__all__ = ["dump_graph", "dump_if_requested", "requested_forms"]
+__all__ = ["dump_graph", "dump_if_requested", "requested_formats"]

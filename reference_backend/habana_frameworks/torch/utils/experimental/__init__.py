@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from habana_frameworks.torch import hpu
-from habana_frameworks.torch.hpu.properties import simulated_type, synDeviceType
+from habana_frameworks.torch.hpu.properties import simulated_device_type, synDeviceType
 
 import torch
 
@@ -42,12 +42,12 @@ def _data_ptr(tensor: torch.Tensor) -> int:
 
 def _get_device_type() -> synDeviceType:
     """Return the Gaudi generation that the device simulates, as a member of `synDeviceType`."""
-    return simulated_type()
+    return simulated_device_type()
 
 
 def _is_fp16_supported() -> bool:
     """Return whether the simulated Gaudi supports float16. The first generation does not."""
-    return simulated_type() != synDeviceType.synDeviceGaudi
+    return simulated_device_type() != synDeviceType.synDeviceGaudi
 
 
 def _compute_stream() -> int:

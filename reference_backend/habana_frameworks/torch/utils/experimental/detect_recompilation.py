@@ -53,7 +53,9 @@ class const_shape_dataloader:
     def __iter__(self) -> Iterator[Any]:
         """Yield the padded batches."""
         for batch in self.loader:
-            yield torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: _padded(t, self.length), batch)
+            yield torch.utils._pytree.tree_map_only(
+                torch.Tensor, lambda t: _pad_last_dimension(t, self.length), batch
+            )
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -142,7 +144,7 @@ class _Hook:
         self.watch.record_call(self.name, type(module).__name__, get_shape((args, kwargs)), get_shape(output))
 
 
-def _padded(tensor: torch.Tensor, length: int) -> torch.Tensor:
+def _pad_last_dimension(tensor: torch.Tensor, length: int) -> torch.Tensor:
     if tensor.dim() < 2:
         return tensor
     if tensor.size(-1) > length:

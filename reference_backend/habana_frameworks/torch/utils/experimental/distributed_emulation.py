@@ -30,7 +30,7 @@ def emulate_distributed(world_size: int, rank: int = 0) -> Iterator[None]:
     was = bridge_config.value_of(_VARIABLE)
     os.environ.update(names)
     bridge_config.assign_flag(_VARIABLE, True)
-    emulated.start_without_peers()
+    emulated.patch_init_process_group()
     try:
         yield
     finally:

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ..aliases import Aliases, written_by
+from ..aliases import Aliases, written_arguments
 from ..context import (
     OptimizerContext,
     Partition,
     Placement,
     graph_outputs,
     is_mutating,
-    shaped_leaves,
+    leaves_with_symbols,
     value_of,
 )
 
@@ -44,7 +44,7 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
                 continue
         last = partitions[-1] if partitions else None
         open_cluster = last if last is not None and last.placement is Placement.CLUSTER else None
-        if placement is Placement.CLUSTER and open_cluster is not None and cluster_inputs.may_take(node):
+        if placement is Placement.CLUSTER and open_cluster is not None and cluster_inputs.may_add_node(node):
             cluster_inputs.take(node)
             open_cluster.nodes.append(node)
             partition_of[node] = open_cluster
@@ -79,12 +79,12 @@ class _ClusterInputs:
         self._outside: set[Node] = set()
         self._written: set[Node] = set()
 
-    def may_take(self, node: Node) -> bool:
+    def may_add_node(self, node: Node) -> bool:
         """Return whether the node can be added to the cluster."""
         if self._aliases is None:
             return True
         sources = set(node.all_input_nodes) - self._inside
-        written = set(written_by(node))
+        written = set(written_arguments(node))
         outside = self._outside | sources if written else self._outside
         return not any(
             self._aliases.may_share_memory(first, second) and first is not second
@@ -96,7 +96,7 @@ class _ClusterInputs:
     def take(self, node: Node) -> None:
         """Add a node to the cluster."""
         self._outside.update(set(node.all_input_nodes) - self._inside)
-        self._written.update(written_by(node))
+        self._written.update(written_arguments(node))
         self._inside.add(node)
 
 
@@ -128,7 +128,7 @@ def pass_make_symints_available(ctx: OptimizerContext) -> bool:
         inside = set(partition.nodes)
         needed: set[Any] = set()
         for node in (*partition.nodes, *partition.inputs):
-            for leaf in shaped_leaves(value_of(node)):
+            for leaf in leaves_with_symbols(value_of(node)):
                 needed |= torch.fx.experimental.symbolic_shapes.free_symbols(leaf)
         missing = needed - {_symbol(value_of(node)) for node in partition.inputs}
         extra = {sources[symbol] for symbol in missing if symbol in sources} - inside

@@ -39,7 +39,9 @@ def pass_check_eager_fallbacks(ctx: OptimizerContext) -> bool:
 def pass_compile_clusters(ctx: OptimizerContext) -> bool:
     """Compile each cluster to a recipe."""
     returned = graph_outputs(ctx.graph_module)
-    visible = {returned[i] for i in ctx.visible if i < len(returned) and isinstance(returned[i], Node)}
+    visible = {
+        returned[i] for i in ctx.fixed_stride_outputs if i < len(returned) and isinstance(returned[i], Node)
+    }
     strides: dict[Node, Any] = {}
     for partition in ctx.partitions:
         if partition.module is None:
@@ -47,7 +49,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
         graph_text.log_graph(partition)
         graph_text.dump_cluster(partition)
         if not ctx.use_recipes:
-            partition.recipe = operator_by_operator.run_one_by_one(partition.module)
+            partition.recipe = operator_by_operator.make_operator_by_operator_recipe(partition.module)
             continue
         start = time.perf_counter()
         must_keep = [

@@ -9,8 +9,8 @@ from torch.fx import Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from .. import config, inductor
-from ..aliases import Aliases, written_by
-from ..context import OptimizerContext, graph_outputs, same_metadata, value_of
+from ..aliases import Aliases, written_arguments
+from ..context import OptimizerContext, graph_outputs, has_same_metadata, value_of
 
 aten = torch.ops.aten
 
@@ -109,13 +109,13 @@ def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
     graph = ctx.graph_module.graph
     aliases = Aliases(graph)
     outputs = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
-    written = {argument for node in graph.nodes for argument in written_by(node)}
+    written = {argument for node in graph.nodes for argument in written_arguments(node)}
     changed = False
     for node in list(graph.nodes):
         if node.op != "call_function" or node in outputs:
             continue
         source = source_of(node)
-        if not isinstance(source, Node) or not same_metadata(source, node):
+        if not isinstance(source, Node) or not has_same_metadata(source, node):
             continue
         ours, source_aliases = aliases.of(node), aliases.of(source)
         if not written.isdisjoint(ours | source_aliases):

@@ -14,7 +14,14 @@ from torch.fx.node import map_arg
 
 from .. import config
 from ..aliases import Aliases
-from ..context import OptimizerContext, Placement, graph_outputs, same_metadata, same_offset, value_of
+from ..context import (
+    OptimizerContext,
+    Placement,
+    graph_outputs,
+    has_same_metadata,
+    has_same_storage_offset,
+    value_of,
+)
 
 aten = torch.ops.aten
 
@@ -57,12 +64,12 @@ def _make_operators_write_in_place(ctx: OptimizerContext, in_place_variants: dic
         if node.meta.get("placement", Placement.CLUSTER) is not Placement.CLUSTER:
             continue
         base = node.args[0]
-        if not isinstance(base, Node) or not same_metadata(base, node) or not _is_dense(base):
+        if not isinstance(base, Node) or not has_same_metadata(base, node) or not _is_dense_node(base):
             continue
         if _reads_base_through_another_argument(node, base, aliases) or aliases.is_storage_addressed(node):
             continue
         epilogue = _copy_back_node(node, base)
-        if epilogue is None and not (base.op == "call_function" and same_offset(base, node)):
+        if epilogue is None and not (base.op == "call_function" and has_same_storage_offset(base, node)):
             continue
         if not _is_last_use(ctx, base, node, epilogue, aliases):
             continue
@@ -104,7 +111,7 @@ def _copy_back_node(node: Node, base: Node) -> Node | None:
     return None
 
 
-def _is_dense(node: Node) -> bool:
+def _is_dense_node(node: Node) -> bool:
     # Writing in place to a tensor that overlaps itself would write some elements twice.
     value = value_of(node)
     dims = list(zip(value.stride(), value.shape, strict=True))

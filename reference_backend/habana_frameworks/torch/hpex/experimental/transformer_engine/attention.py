@@ -14,10 +14,10 @@ from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
 from .fp8 import (
     FP8GlobalStateManager,
-    begin_step,
     get_fp8_te_dtype,
     get_fp8_te_sr,
-    measures_magnitudes,
+    is_amax_measurement_enabled,
+    update_scales_and_history,
 )
 from .recipe import DelayedScaling
 
@@ -45,7 +45,7 @@ class _Fp8Attention(torch.autograd.Function):
             back[_Q], back[_K], back[_V], None, None, None, False, None, "left",
         )  # fmt: skip
         ctx.save_for_backward(*low, back, matrix, dropout_mask, out)
-        ctx.measures = measures_magnitudes()
+        ctx.measures = is_amax_measurement_enabled()
         ctx.about = module, recipe, group, is_causal, scale, (q.dtype, k.dtype, v.dtype)
         ctx.p = module.attention_dropout if module.training else 0.0
         result: torch.Tensor = out.to(q.dtype)
@@ -59,7 +59,7 @@ class _Fp8Attention(torch.autograd.Function):
         meta = module.fp8_meta["scaling_bwd"]
         measures = module.training and ctx.measures
         if measures:
-            begin_step(meta, recipe, False, group)
+            update_scales_and_history(meta, recipe, False, group)
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
         gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, measures)
         gradients = torch.ops.hpu.fp8_sdpa_bwd(
@@ -114,7 +114,7 @@ class FusedAttention(Fp8Module):
         if query.dim() == 4 and key.size(1) not in (1, query.size(1)):
             key, value = (t.repeat_interleave(query.size(1) // t.size(1), 1) for t in (key, value))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
-        low = self.rounded(recipe, group, query, key, value)
+        low = self.round_to_fp8(recipe, group, query, key, value)
         # If an autograd function receives the same tensor twice, Dynamo breaks the graph. So pass views.
         key = key.view_as(key) if key is query else key
         value = value.view_as(value) if value is query or value is key else value

@@ -12,7 +12,7 @@ from habana_frameworks.torch.internal.device_type import DEVICE_TYPE
 import torch
 
 from .cpp_extensions import cast_to_fp8
-from .fp8 import begin_step, get_fp8_te_dtype, in_backward, measures_magnitudes
+from .fp8 import get_fp8_te_dtype, is_amax_measurement_enabled, is_in_backward, update_scales_and_history
 from .recipe import DelayedScaling
 from .utils import INITIAL_HISTORY_LENGTH, FP8TensorMeta
 
@@ -50,10 +50,10 @@ class Fp8Module(torch.nn.Module):
         with torch.inference_mode(False):
             self.fp8_meta = {name: meta.to(device) for name, meta in self.fp8_meta.items()}
 
-    def metas(self, device: torch.device, steps: int = 0) -> dict[str, FP8TensorMeta]:
+    def scales_on(self, device: torch.device, min_history: int = 0) -> dict[str, FP8TensorMeta]:
         """Return the scales of the forward and backward pass, on ``device`` and with enough history.
 
-        If the scales are on another device, or their history has fewer than ``steps`` steps, they are
+        If the scales are on another device, or their history has fewer than ``min_history`` steps, they are
         replaced.
 
         Raises:
@@ -62,11 +62,11 @@ class Fp8Module(torch.nn.Module):
         """
         meta = self.fp8_meta["scaling_fwd"]
         room = meta.amax_history.size(0)
-        away, short = meta.scale.device != device, room < steps
+        away, short = meta.scale.device != device, room < min_history
         if (away or short) and torch.compiler.is_compiling():
             raise RuntimeError(
                 f"the scales of {type(self).__name__} are on {meta.scale.device} with a history of {room} "
-                f"steps, but a graph needs them on {device} for {steps} steps. Run one step without "
+                f"steps, but a graph needs them on {device} for {min_history} steps. Run one step without "
                 "torch.compile first."
             )
         if away:
@@ -74,7 +74,7 @@ class Fp8Module(torch.nn.Module):
         if short:
             with torch.inference_mode(False):
                 self.fp8_meta = {
-                    name: meta.with_history_length(steps) for name, meta in self.fp8_meta.items()
+                    name: meta.with_history_length(min_history) for name, meta in self.fp8_meta.items()
                 }
         return self.fp8_meta
 
@@ -83,19 +83,21 @@ class Fp8Module(torch.nn.Module):
 
         This is True in training if magnitudes are measured, except in the recomputation of a checkpoint.
         """
-        return self.training and measures_magnitudes() and not in_backward()
+        return self.training and is_amax_measurement_enabled() and not is_in_backward()
 
     @torch.no_grad()
-    def rounded(self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def round_to_fp8(
+        self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """Return the given tensors of the forward pass in fp8, followed by one tensor of inverse scales.
 
         If this forward pass updates the scales, this call begins a step. The inverse scales are a copy, so
         that the backward pass uses the scales of its own forward pass.
         """
         measure = self.should_update_scales()
-        meta = self.metas(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]
+        meta = self.scales_on(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]
         if measure:
-            begin_step(meta, recipe, True, group)
+            update_scales_and_history(meta, recipe, True, group)
         kind = get_fp8_te_dtype(recipe)
         low = [
             cast_to_fp8(tensor.detach(), meta, tensor_index, kind, measure_amax=measure)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
-from .fp8 import FP8GlobalStateManager, in_backward
+from .fp8 import FP8GlobalStateManager, is_in_backward
 
 
 class activation_checkpointing(contextlib.ContextDecorator):
@@ -28,7 +28,7 @@ class activation_checkpointing(contextlib.ContextDecorator):
     def __enter__(self) -> activation_checkpointing:
         now = FP8GlobalStateManager.get_fp8_autocast_state()
         self._before.append(now)
-        if in_backward():
+        if is_in_backward():
             FP8GlobalStateManager.set_fp8_autocast_state(self._state)
         else:
             self._state = now

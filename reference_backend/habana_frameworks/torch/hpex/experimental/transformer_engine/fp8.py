@@ -75,12 +75,12 @@ class FP8GlobalStateManager:
     reset_global_state = reset
 
 
-def measures_magnitudes() -> bool:
+def is_amax_measurement_enabled() -> bool:
     """Return whether fp8 modules measure magnitudes and change their scales in training."""
     return FP8GlobalStateManager.MANUAL_MEASUREMENT is not False
 
 
-def in_backward() -> bool:
+def is_in_backward() -> bool:
     """Return whether a backward pass is running in this thread.
 
     A forward pass inside a backward pass is the recomputation of an activation checkpoint. While Dynamo
@@ -147,7 +147,7 @@ def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool
 
 def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:
     """Return the largest number of a recipe's fp8 dtype; simulated hardware limits may reduce the number."""
-    return low_precision_rounding.largest_number(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
+    return low_precision_rounding.largest_finite_number(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
 
 
 def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float, margin: int) -> torch.Tensor:
@@ -161,7 +161,9 @@ def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float,
 
 
 @torch.no_grad()
-def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
+def update_scales_and_history(
+    meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None
+) -> None:
     """Begin a training step: every ``interval`` steps, compute new scales and shift the magnitude history.
 
     The condition is a tensor and not a Python bool, so that a compiled program has one graph for all steps.

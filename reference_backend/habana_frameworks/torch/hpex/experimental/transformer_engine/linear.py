@@ -15,10 +15,10 @@ from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
 from .fp8 import (
     FP8GlobalStateManager,
-    begin_step,
     get_fp8_te_dtype,
     get_fp8_te_sr,
-    measures_magnitudes,
+    is_amax_measurement_enabled,
+    update_scales_and_history,
 )
 from .recipe import DelayedScaling
 from .utils import FP8BwdTensors, FP8FwdTensors
@@ -43,7 +43,7 @@ class _Fp8Linear(torch.autograd.Function):
             x, False, w, True, None, inp.dtype, back[_INPUT], back[_WEIGHT], bias, False
         )
         ctx.save_for_backward(x, w, back)
-        ctx.measures = measures_magnitudes()
+        ctx.measures = is_amax_measurement_enabled()
         ctx.about = module, recipe, group, inp.shape, inp.dtype, weight.dtype, bias is not None
         result: torch.Tensor = out.reshape(*inp.shape[:-1], weight.size(0))
         return result
@@ -56,7 +56,7 @@ class _Fp8Linear(torch.autograd.Function):
         meta = module.fp8_meta["scaling_bwd"]
         measures = module.training and ctx.measures
         if measures:
-            begin_step(meta, recipe, False, group)
+            update_scales_and_history(meta, recipe, False, group)
         flat = grads[0].reshape(-1, grads[0].size(-1))
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
         gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random, measures)
@@ -146,7 +146,7 @@ class Linear(Fp8Module):
         if torch.is_autocast_enabled(DEVICE_TYPE):
             inp = inp.to(torch.get_autocast_dtype(DEVICE_TYPE))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
-        x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), weight)
+        x, w, back = self.round_to_fp8(recipe, group, inp.reshape(-1, inp.size(-1)), weight)
         result: torch.Tensor = _Fp8Linear.apply(inp, weight, bias, x, w, back, self, recipe, group)  # type: ignore[no-untyped-call]
         return result
 

@@ -58,13 +58,13 @@ class FusedAdamW:
         beta1, beta2 = group["betas"]
         for p, _ in chosen:
             self._inner._begin(p, group["moments_dtype"])
-        size = group["lr"] * math.sqrt(1 - beta2**self._steps) / (1 - beta1**self._steps)
+        step_size = group["lr"] * math.sqrt(1 - beta2**self._steps) / (1 - beta1**self._steps)
         states = [self.state[p] for p, _ in chosen]
-        adamw.update_parameters(
+        adamw.adamw_step(
             [p for p, _ in chosen],
             [s["exp_avg"] for s in states],
             [s["exp_avg_sq"] for s in states],
-            size,
+            step_size,
             beta1,
             beta2,
             group["eps"],
