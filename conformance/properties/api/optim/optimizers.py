@@ -336,8 +336,8 @@ def averaged_models(lab: Lab) -> None:
             for parameter in net.parameters():
                 parameter.mul_(factor)
         weights.append(net[0].weight.detach().clone())
-        mean.adamw_step(net)
-        moving.adamw_step(net)
+        mean.update_parameters(net)
+        moving.update_parameters(net)
     lab.close("the mean", mean.module[0].weight.detach(), roundings=32)
     lab.close("mean of all weights", torch.stack(weights).mean(0), roundings=32)
     lab.close("moving average of the weights", moving.module[0].weight.detach(), roundings=32)
