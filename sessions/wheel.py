@@ -24,7 +24,7 @@ ONE_OF_MANY_CORES = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
 #: Build requirements. torch 2.6 imports pkg_resources, which newer setuptools no longer contain.
 BUILD_WITH = ("setuptools>=77,<81", "wheel", "ninja", "numpy")
 #: Part of the message with which the device refuses a torch that was built for another accelerator
-#: (``refuse_other_accelerator`` in habana_frameworks/torch/_loader.py).
+#: (``reject_torch_for_other_accelerator`` in habana_frameworks/torch/_loader.py).
 REFUSAL = "does not support hpu in addition"
 _TRIAL = """
 import torch, habana_frameworks.torch as ht

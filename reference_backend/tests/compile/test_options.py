@@ -135,7 +135,7 @@ def test_freezing_option_warns_if_inductor_freezing_is_off(compiled, caplog) -> 
 @pytest.mark.parametrize("discard", [0, 1])
 def test_inductor_freezing_puts_parameters_into_the_graph(compiled, discard, monkeypatch) -> None:
     counted: list[int] = []
-    monkeypatch.setattr(compilers, "_check_constants", counted.append)
+    monkeypatch.setattr(compilers, "_check_constant_count", counted.append)
     layer = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     with torch.no_grad(), torch._inductor.config.patch(freezing=True):
