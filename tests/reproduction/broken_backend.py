@@ -46,11 +46,11 @@ def replace_kernel(name: str, change: Callable[..., Any]) -> None:
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
 
-    def moved_to(value: Any, device: str) -> Any:
+    def move_to(value: Any, device: str) -> Any:
         if isinstance(value, torch.Tensor):
             return value.to(device)
         return (
-            type(value)(moved_to(item, device) for item in value)
+            type(value)(move_to(item, device) for item in value)
             if isinstance(value, (tuple, list))
             else value
         )
@@ -58,35 +58,35 @@ def replace_kernel(name: str, change: Callable[..., Any]) -> None:
     def call_cpu_kernel(*args: Any, **kwargs: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
             host = {
-                key: torch.device("cpu") if key == "device" else moved_to(v, "cpu")
+                key: torch.device("cpu") if key == "device" else move_to(v, "cpu")
                 for key, v in kwargs.items()
             }
-            return moved_to(operator(*[moved_to(argument, "cpu") for argument in args], **host), DEVICE)
+            return move_to(operator(*[move_to(argument, "cpu") for argument in args], **host), DEVICE)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _library.impl(name, lambda *args, **kwargs: change(call_cpu_kernel, *args, **kwargs), "HPU")
 
 
-def one_hundredth_too_large(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def call_and_enlarge_result(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return the kernel's result multiplied by 1.01."""
     return call(*args, **kwargs) * 1.01
 
 
 @register_fault
-def values() -> None:
-    replace_kernel("sin", one_hundredth_too_large)
-    replace_kernel("cos", one_hundredth_too_large)
-    replace_kernel("expm1", one_hundredth_too_large)
+def wrong_values() -> None:
+    replace_kernel("sin", call_and_enlarge_result)
+    replace_kernel("cos", call_and_enlarge_result)
+    replace_kernel("expm1", call_and_enlarge_result)
 
 
 @register_fault
-def dtype() -> None:
+def wrong_result_dtype() -> None:
     replace_kernel("add.Tensor", lambda call, *args, **kwargs: call(*args, **kwargs).double())
 
 
 @register_fault
-def integers() -> None:
+def integers_refused() -> None:
     def change(call: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.dtype == torch.int64:
             raise NotImplementedError('"add" not implemented for Long')
@@ -96,7 +96,7 @@ def integers() -> None:
 
 
 @register_fault
-def empty() -> None:
+def empty_reductions_wrong() -> None:
     replace_kernel("sum", lambda call, x, **kwargs: call(x, **kwargs) if x.numel() else x)
     replace_kernel(
         "sum.dim_IntList", lambda call, x, dim, keepdim=False, **kwargs: call(x, dim, False, **kwargs)
@@ -104,7 +104,7 @@ def empty() -> None:
 
 
 @register_fault
-def error() -> None:
+def wrong_error_type() -> None:
     def change(call: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return call(*args, **kwargs)
@@ -115,12 +115,12 @@ def error() -> None:
 
 
 @register_fault
-def views() -> None:
+def views_are_copies() -> None:
     replace_kernel("transpose.int", lambda call, *args: call(*args))
 
 
 @register_fault
-def views_apart() -> None:
+def view_writes_lost() -> None:
     """Make in-place changes of a view write to a copy of the view."""
 
     def write_to_copies(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +134,7 @@ def views_apart() -> None:
 
 
 @register_fault
-def out() -> None:
+def out_not_resized() -> None:
     def change(call: Any, x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
         value = torch.add(x.cpu(), y.cpu() if isinstance(y, torch.Tensor) else y, alpha=alpha)
         return out.copy_(value.to(DEVICE)) if out.shape == value.shape else out
@@ -143,22 +143,22 @@ def out() -> None:
 
 
 @register_fault
-def lenient_out() -> None:
+def out_accepts_any_dtype() -> None:
     def change(call: Any, x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
         return out.copy_(torch.add(x.cpu(), y.cpu() if isinstance(y, torch.Tensor) else y, alpha=alpha))
 
-    def unrecorded(x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
+    def call_without_autograd(x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
         with torch._C._AutoDispatchBelowAutograd():
             return torch.ops.aten.add.out(x, y, alpha=alpha, out=out)
 
     replace_kernel("add.out", change)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _library.impl("add.out", unrecorded, "AutogradHPU")
+        _library.impl("add.out", call_without_autograd, "AutogradHPU")
 
 
 @register_fault
-def inplace() -> None:
+def inplace_returns_view() -> None:
     sin_ = torch.Tensor.sin_
 
     def change(self: torch.Tensor) -> torch.Tensor:
@@ -169,13 +169,13 @@ def inplace() -> None:
 
 
 @register_fault
-def random() -> None:
+def random_numbers_constant() -> None:
     replace_kernel("uniform_", lambda call, x, *args, **kwargs: x.fill_(0.5))
     replace_kernel("randn_like", lambda call, x, **kwargs: torch.zeros_like(x))
 
 
 @register_fault
-def counted() -> None:
+def counted_as_fallback() -> None:
     global fallbacks
 
     def change(call: Any, *args: Any) -> Any:
@@ -191,7 +191,7 @@ def count_fallbacks() -> int:
 
 
 @register_fault
-def unsteady() -> None:
+def results_change_per_call() -> None:
     calls = 0
 
     def change(call: Any, *args: Any) -> Any:
@@ -204,7 +204,7 @@ def unsteady() -> None:
 
 
 @register_fault
-def booleans() -> None:
+def bool_bytes_summed() -> None:
     def change(call: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return call(x.view(torch.uint8).to(torch.int64) if x.dtype == torch.bool else x, *args, **kwargs)
 
@@ -213,7 +213,7 @@ def booleans() -> None:
 
 
 @register_fault
-def crash() -> None:
+def crash_on_large_input() -> None:
     def change(call: Any, x: torch.Tensor) -> torch.Tensor:
         if x.numel() > 30:
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -226,12 +226,12 @@ def crash() -> None:
 
 
 @register_fault
-def outputs() -> None:
+def wrong_module_outputs() -> None:
     register_module_forward_hook(lambda module, args, output: output * 1.01 if is_on_device(output) else None)
 
 
 @register_fault
-def kept_gradients() -> None:
+def zero_grad_skipped() -> None:
     clear = torch.nn.Module.zero_grad
 
     def zero_grad(self: Any, set_to_none: bool = True) -> None:
@@ -242,7 +242,7 @@ def kept_gradients() -> None:
 
 
 @register_fault
-def moved() -> None:
+def module_to_changes_parameters() -> None:
     move = torch.nn.Module.to
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -257,19 +257,19 @@ def moved() -> None:
 
 
 @register_fault
-def shared_copies() -> None:
+def deepcopy_shares_parameters() -> None:
     make = torch.nn.Parameter.__deepcopy__
     torch.nn.Parameter.__deepcopy__ = lambda self, memo: self if is_on_device(self) else make(self, memo)
 
 
 @register_fault
-def starts() -> None:
+def wrong_initial_weights() -> None:
     fill = torch.nn.init.ones_
     torch.nn.init.ones_ = lambda x: x.data.fill_(2) if is_on_device(x) else fill(x)
 
 
 @register_fault
-def dropout() -> None:
+def dropout_half_as_often() -> None:
     half = torch.nn.functional.dropout
 
     def change(input: torch.Tensor, p: float = 0.5, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -279,7 +279,7 @@ def dropout() -> None:
 
 
 @register_fault
-def lenient() -> None:
+def invalid_arguments_accepted() -> None:
     run, start = torch.nn.RNNCell.forward, torch.optim.SGD.__init__
 
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
@@ -296,34 +296,34 @@ def lenient() -> None:
 
 
 @register_fault
-def too_far() -> None:
-    def push(optimizer: Any, args: Any, kwargs: Any) -> None:
+def step_too_large() -> None:
+    def enlarge_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     if is_on_device(parameter):
                         parameter.mul_(1.01)
 
-    register_optimizer_step_post_hook(push)
+    register_optimizer_step_post_hook(enlarge_step)
 
 
 @register_fault
-def foreach_too_far() -> None:
-    def push(optimizer: Any, args: Any, kwargs: Any) -> None:
+def foreach_step_too_large() -> None:
+    def enlarge_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         with torch.no_grad():
             for group in optimizer.param_groups if optimizer.defaults.get("foreach") else ():
                 for parameter in group["params"]:
                     if is_on_device(parameter):
                         parameter.mul_(1.01)
 
-    register_optimizer_step_post_hook(push)
+    register_optimizer_step_post_hook(enlarge_step)
 
 
 # The device's API
 
 
 @register_fault
-def deaf() -> None:
+def set_stream_ignored() -> None:
     """Make torch.accelerator.set_stream do nothing, so that all work runs on the stream that was current
     before.
     """
@@ -331,15 +331,15 @@ def deaf() -> None:
 
 
 @register_fault
-def mute() -> None:
+def events_without_effect() -> None:
     """Make events have no effect on the order of work, and turn off the device's ordering of streams by
     memory.
     """
     os.environ["HPU_REFERENCE_STREAM_ORDER"] = "events"
-    torch.Event = Event
+    torch.Event = EventWithoutEffect
 
 
-class Event(torch.Event):
+class EventWithoutEffect(torch.Event):
     """An event that records nothing, is always done, and measures -1 ms. It is a subclass of torch.Event, so
     streams accept it.
     """
@@ -360,7 +360,7 @@ class Event(torch.Event):
 
 
 @register_fault
-def blind() -> None:
+def missing_from_profiles() -> None:
     """Omit the device from profiler traces and memory histories."""
     original = torch.profiler.profile.__init__
 
@@ -368,13 +368,13 @@ def blind() -> None:
         original(self, *args, **kwargs | {"activities": [torch.profiler.ProfilerActivity.CPU]})
 
     torch.profiler.profile.__init__ = init
-    torch.hpu.memory._count_profilers = lambda change: None
+    torch.hpu.memory._change_profiler_count = lambda by: None
     torch.hpu.memory._record_memory_history = lambda *args, **kwargs: None
     torch.hpu.memory._snapshot = lambda *args, **kwargs: {"device_traces": [[]], "segments": []}
 
 
 @register_fault
-def forgetful() -> None:
+def non_blocking_copies_incomplete() -> None:
     """Zero the last element in non-blocking copies to the device, and raise an error in record_stream."""
     copy_ = torch.Tensor.copy_
 
@@ -392,7 +392,7 @@ def forgetful() -> None:
 
 
 @register_fault
-def lost() -> None:
+def inplace_add_skipped() -> None:
     """Make in-place additions on the device do nothing."""
     add_ = torch.Tensor.add_
     torch.Tensor.add_ = lambda self, *args, **kwargs: (
@@ -401,13 +401,13 @@ def lost() -> None:
 
 
 @register_fault
-def one_stream() -> None:
+def one_stream_for_all_threads() -> None:
     stream = torch.Stream(device=DEVICE)
     torch.accelerator.current_stream = lambda device=None: stream
 
 
 @register_fault
-def hasty() -> None:
+def synchronize_does_not_wait() -> None:
     """Make torch.accelerator.synchronize return without waiting."""
     torch.accelerator.synchronize = lambda device=None: None
 
@@ -416,46 +416,46 @@ def hasty() -> None:
 
 
 @register_fault
-def compiled() -> None:
+def compiled_wrong_values() -> None:
     """Run compiled functions on copies of their inputs, and make their results one hundredth too large. The
     compile backend `broken` below implements the fault.
     """
 
 
 @register_fault
-def kept() -> None:
-    """Return the results of a compiled function's first call from every call. The compile backend `broken`
+def compiled_returns_first_results() -> None:
+    """Return the results of a compiled function's first call from every call. The compile backend `compile_with_fault`
     below implements the fault.
     """
 
 
 @register_backend(name="broken")  # type: ignore[untyped-decorator]
-def broken(module: Any, inputs: Any) -> Callable[..., Any]:
+def compile_with_fault(module: Any, inputs: Any) -> Callable[..., Any]:
     first: list[Any] = []
 
     def run(*args: Any) -> Any:
-        if _named == "compiled":
+        if _named == "compiled_wrong_values":
             outputs = module(*[value.clone() if isinstance(value, torch.Tensor) else value for value in args])
             return [
                 value * 1.01 if is_on_device(value) and value.is_floating_point() else value
                 for value in outputs
             ]
         first.append(module(*args))
-        return [value.clone() for value in first[0]] if _named == "kept" else first.pop()
+        return [value.clone() for value in first[0]] if _named == "compiled_returns_first_results" else first.pop()
 
     return run
 
 
 @register_fault
-def deaf_graphs() -> None:
-    """Make replays of graphs do nothing. The class `Graph` below implements the fault."""
+def graph_replay_skipped() -> None:
+    """Make replays of graphs do nothing. The class `GraphWithFault` below implements the fault."""
 
 
-class Graph(HPUGraph):
-    """A device graph. If FAULT is ``deaf_graphs``, its replay does nothing."""
+class GraphWithFault(HPUGraph):
+    """A device graph. If FAULT is ``graph_replay_skipped``, its replay does nothing."""
 
     def replay(self) -> None:
-        if _named != "deaf_graphs":
+        if _named != "graph_replay_skipped":
             super().replay()
 
 
