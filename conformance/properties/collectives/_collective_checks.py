@@ -55,7 +55,9 @@ def copies_on_cpu(tensors: Sequence[torch.Tensor]) -> Tensors:
 
 
 @program
-def results_and_inputs(rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: int) -> list[Any]:
+def run_collective_for_shapes(
+    rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: int
+) -> list[Any]:
     """Run a collective with each shape. Return its results, and its inputs after the call, as CPU tensors."""
     import torch.distributed as dist
 
@@ -108,7 +110,7 @@ def compare_tensors(
     return equal
 
 
-def compare_ranks(
+def compare_results_of_ranks(
     recorder: Recorder,
     collective: Collective,
     actual: Sequence[Sequence[torch.Tensor]],
@@ -135,7 +137,7 @@ def check_group_still_works(target: Target, recorder: Recorder, after: str) -> b
     replies = worker_ranks.values_of_ranks(
         target,
         recorder,
-        results_and_inputs,
+        run_collective_for_shapes,
         label=f"all_reduce after {after}",
         name=collective.name,
         shapes=[(7,)],
@@ -148,4 +150,4 @@ def check_group_still_works(target: Target, recorder: Recorder, after: str) -> b
         inputs_of_rank(collective, rank, len(replies), (7,), torch.float32) for rank in range(len(replies))
     ]
     actual = [reply[0][0] for reply in replies]
-    return compare_ranks(recorder, collective, actual, inputs, 0, f"all_reduce after {after}")
+    return compare_results_of_ranks(recorder, collective, actual, inputs, 0, f"all_reduce after {after}")

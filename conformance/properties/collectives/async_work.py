@@ -20,7 +20,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.collectives._collective_checks import (
     any_dtype_for_default_reduction,
-    compare_ranks,
+    compare_results_of_ranks,
     copies_on_cpu,
     inputs_of_rank,
 )
@@ -133,7 +133,7 @@ def _check_order(target: Target, recorder: Recorder, collective: Collective, *, 
     size = len(replies)
     inputs = [inputs_of_rank(collective, rank, size, _SHAPE, torch.float32) for rank in range(size)]
     actual = [[tensor - 1 for tensor in reply[1]] for reply in replies]
-    compare_ranks(recorder, collective, actual, inputs, size - 1, f"{label} behind a slow kernel")
+    compare_results_of_ranks(recorder, collective, actual, inputs, size - 1, f"{label} behind a slow kernel")
     # The following check needs a call that must not block the host. A call without a handle may block. A
     # receive may block too, because only the host can observe that data has arrived.
     if not (collective.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
@@ -217,7 +217,9 @@ def check_collective_handles(target: Target, subject: Subject, recorder: Recorde
             inputs_of_rank(collective, rank, size, (33, 5), torch.float32, call_index) for rank in range(size)
         ]
         actual = [reply["results"][call_index] for reply in replies]
-        compare_ranks(recorder, collective, actual, inputs, 0, f"call {call_index} of {collective.name}")
+        compare_results_of_ranks(
+            recorder, collective, actual, inputs, 0, f"call {call_index} of {collective.name}"
+        )
     for rank, reply in enumerate(replies):
         fact(
             recorder,

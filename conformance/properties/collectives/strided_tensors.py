@@ -18,7 +18,7 @@ from conformance.model.verdicts import Kind
 from conformance.properties.collectives._collective_checks import (
     any_dtype_for_default_reduction,
     check_group_still_works,
-    compare_ranks,
+    compare_results_of_ranks,
     copies_on_cpu,
     inputs_of_rank,
 )
@@ -65,7 +65,7 @@ def run_collective_in_layouts(rank: Rank, name: str, input_layout: str, result_l
     return "done", results, elements_written_outside
 
 
-def layout_pairs(collective: Collective) -> list[tuple[str, str]]:
+def layout_pairs_to_check(collective: Collective) -> list[tuple[str, str]]:
     """Return the pairs of an input layout and a result layout to check. One layout of each pair is dense.
 
     If ranks of the collective have different roles, one rank could refuse the call while other ranks wait for
@@ -97,7 +97,7 @@ def layout_pairs(collective: Collective) -> list[tuple[str, str]]:
 def check_collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check views at an offset, transposed matrices, every second element, and rows in a larger matrix."""
     collective: Collective = subject.info
-    for layouts in layout_pairs(collective):
+    for layouts in layout_pairs_to_check(collective):
         label = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} tensors"
         replies = worker_ranks.values_of_ranks(
             target,
@@ -125,7 +125,9 @@ def check_collective_layouts(target: Target, subject: Subject, recorder: Recorde
                 return
             continue
         inputs = [inputs_of_rank(collective, rank, size, _SHAPE, torch.float32) for rank in range(size)]
-        compare_ranks(recorder, collective, [reply[1] for reply in replies], inputs, size - 1, label)
+        compare_results_of_ranks(
+            recorder, collective, [reply[1] for reply in replies], inputs, size - 1, label
+        )
         fact(
             recorder,
             all(reply[2] == 0 for reply in replies),

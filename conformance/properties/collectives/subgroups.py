@@ -14,7 +14,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collectives._collective_checks import (
     any_dtype_for_default_reduction,
-    compare_ranks,
+    compare_results_of_ranks,
     copies_on_cpu,
     inputs_of_rank,
 )
@@ -81,6 +81,6 @@ def check_collective_groups(target: Target, subject: Subject, recorder: Recorder
             inputs_of_rank(collective, group_rank, size, _SHAPE, torch.float32) for group_rank in range(size)
         ]
         actual = [replies[rank][group_index] for rank in ranks]
-        compare_ranks(
+        compare_results_of_ranks(
             recorder, collective, actual, inputs, size - 1, f"{collective.name} among the ranks {ranks}"
         )

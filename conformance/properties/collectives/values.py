@@ -13,9 +13,9 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collectives._collective_checks import (
     accepted_shapes,
-    compare_ranks,
+    compare_results_of_ranks,
     inputs_of_rank,
-    results_and_inputs,
+    run_collective_for_shapes,
 )
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -50,7 +50,7 @@ def check_collective_values(target: Target, subject: Subject, recorder: Recorder
     replies = worker_ranks.values_of_ranks(
         target,
         recorder,
-        results_and_inputs,
+        run_collective_for_shapes,
         label=collective.name,
         name=collective.name,
         shapes=shapes,
@@ -63,7 +63,7 @@ def check_collective_values(target: Target, subject: Subject, recorder: Recorder
     for shape_index, shape in enumerate(shapes):
         inputs = [inputs_of_rank(collective, rank, size, shape, dtype) for rank in range(size)]
         actual = [reply[shape_index][0] for reply in replies]
-        compare_ranks(
+        compare_results_of_ranks(
             recorder, collective, actual, inputs, size - 1, f"{collective.name} of shape {list(shape)}"
         )
         if collective.in_place:

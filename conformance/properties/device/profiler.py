@@ -170,7 +170,7 @@ def check_streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     x, y = device_zeros(target), device_zeros(target)
     first, second = api.stream(), api.stream()
 
-    def work() -> None:
+    def run_on_two_streams() -> None:
         event = api.event()
         with api.on(first):
             for _ in range(5):
@@ -182,7 +182,7 @@ def check_streams(target: Target, subject: Subject, recorder: Recorder) -> None:
             for _ in range(5):
                 y.mul_(3)
 
-    profile = _profile_and_record_error(target, api, recorder, "two streams", work)
+    profile = _profile_and_record_error(target, api, recorder, "two streams", run_on_two_streams)
     if profile is None:
         return
     for stream in {row.stream for row in profile.rows}:
@@ -278,18 +278,18 @@ def check_memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     x = _square_matrix(target)
     retained: list[torch.Tensor] = []
 
-    def work() -> None:
+    def allocate_and_free() -> None:
         for size in (1, 1000, 70_000):
             retained.append(api.empty(size))
             retained.append(torch.exp(x))
             api.empty(size)  # the result is freed immediately
 
     def profile_and_read_statistics() -> tuple[ProfilerTrace, int]:
-        work()
+        allocate_and_free()
         target.synchronize()
         with without_garbage_collection():
             before = api.allocated()
-            profile = api.profile(work)
+            profile = api.profile(allocate_and_free)
             return profile, api.allocated() - before
 
     outcome = run_and_record_error(target, recorder, "profiling memory", profile_and_read_statistics)
@@ -420,7 +420,7 @@ def check_fork(target: Target, subject: Subject, recorder: Recorder) -> None:
     x = _square_matrix(target)
     codes: list[int] = []
 
-    def work() -> None:
+    def compute_around_fork() -> None:
         torch.exp(x)
         target.synchronize()
         child = os.fork()
@@ -429,7 +429,9 @@ def check_fork(target: Target, subject: Subject, recorder: Recorder) -> None:
         codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         torch.exp(x)
 
-    outcome = run_and_record_error(target, recorder, "a fork inside of a profile", lambda: api.profile(work))
+    outcome = run_and_record_error(
+        target, recorder, "a fork inside of a profile", lambda: api.profile(compute_around_fork)
+    )
     if not outcome.ok:
         return
     fact(recorder, codes == [7], Kind.STATE, f"the child ended with {codes}, expected 7.")

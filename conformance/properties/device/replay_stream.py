@@ -39,7 +39,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         return
     graph = capture.value
 
-    def work() -> None:
+    def replay_on_side_stream() -> None:
         stream = api.stream()
         with api.on(stream):
             delay_stream(api, recorder)
@@ -52,6 +52,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             x.fill_(-1)
         stream.synchronize()
 
-    if run_and_record_error(target, recorder, "replaying on a side stream", work).ok:
+    if run_and_record_error(target, recorder, "replaying on a side stream", replay_on_side_stream).ok:
         check_all_equal(recorder, first, 21, "the first replay on a side stream")
         check_all_equal(recorder, second, 41, "the second replay on a side stream")

@@ -33,7 +33,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.device_api(target)
     x, y = device_zeros(target), device_zeros(target)
 
-    def work() -> None:
+    def run_steps_on_side_stream() -> None:
         stream = api.stream()
         with api.on(stream):
             delay_stream(api, recorder)
@@ -44,6 +44,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             x.fill_(-1)
         stream.synchronize()
 
-    if run_and_record_error(target, recorder, "work on a stream", work).ok:
+    if run_and_record_error(target, recorder, "work on a stream", run_steps_on_side_stream).ok:
         check_all_equal(recorder, y, 2**STEPS - 1, "a chain of steps on one stream")
         check_all_equal(recorder, x, -1, "the last step on the stream")

@@ -58,10 +58,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     default = api.current()
     x, y = device_zeros(target), device_zeros(target)
 
-    def work() -> tuple[Any, Any]:
+    def use_streams_in_two_threads() -> tuple[Any, Any]:
         own_stream, other_stream = api.stream(), api.stream()
 
-        def work_in_new_thread() -> Any:
+        def use_stream_in_new_thread() -> Any:
             first_current = api.current()
             with api.on(other_stream):
                 x.fill_(3)
@@ -69,13 +69,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             return first_current
 
         with api.on(own_stream):
-            first_stream = call_in_thread(work_in_new_thread)
+            first_stream = call_in_thread(use_stream_in_new_thread)
             y.fill_(4)
             current = api.current()
         own_stream.synchronize()
         return first_stream, current == own_stream
 
-    outcome = run_and_record_error(target, recorder, "a stream in another thread", work)
+    outcome = run_and_record_error(target, recorder, "a stream in another thread", use_streams_in_two_threads)
     if not outcome.ok:
         return
     first_stream, unchanged = outcome.value

@@ -84,7 +84,7 @@ def first_dtype_only(target: Target, subject: Subject) -> list[str]:
 
 
 @functools.cache
-def has_parameters(subject: Subject) -> bool:
+def has_parameters_or_buffers(subject: Subject) -> bool:
     """Return whether modules of the subject's class have parameters or buffers.
 
     The signature of the constructor and the table ``_STATEFUL`` show this.
@@ -312,7 +312,7 @@ def with_changed_tensors(arguments: Arguments, change: Callable[[torch.Tensor], 
     """
     leaves: dict[int, torch.Tensor] = {}
 
-    def leaf(value: Any) -> Any:
+    def changed_leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in leaves:
@@ -320,7 +320,7 @@ def with_changed_tensors(arguments: Arguments, change: Callable[[torch.Tensor], 
                 leaves[id(value)] = change(value.detach()).requires_grad_(value.requires_grad)
         return leaves[id(value)]
 
-    changed: Arguments = tree_map(leaf, arguments)
+    changed: Arguments = tree_map(changed_leaf, arguments)
     return changed
 
 

@@ -22,7 +22,7 @@ from conformance.target.target import Target
 
 def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    return common.supported_dtypes(target, subject)[:2] if common.has_parameters(subject) else []
+    return common.supported_dtypes(target, subject)[:2] if common.has_parameters_or_buffers(subject) else []
 
 
 def with_nonzero_gradients(module: torch.nn.Module) -> torch.nn.Module:

@@ -24,7 +24,7 @@ from conformance.target.target import Target
 
 def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    if not common.has_parameters(subject):
+    if not common.has_parameters_or_buffers(subject):
         return []
     return common.supported_dtypes(target, subject)[:2]
 
@@ -54,7 +54,7 @@ def _with_changed_values(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def _shared_entries(state: dict[str, torch.Tensor]) -> list[list[str]]:
+def _names_of_shared_entries(state: dict[str, torch.Tensor]) -> list[list[str]]:
     """Return the groups of names whose tensors start at the same memory address.
 
     Tensors without a storage are grouped if they are the same object.
@@ -134,7 +134,7 @@ def _check_loading(target: Target, recorder: Recorder, sample: ModuleSample) -> 
             common.compare_state(
                 recorder, state, reference, label=text, sample=sample.index, device=expected_device
             )
-            shared = _shared_entries(reference) == _shared_entries(state)
+            shared = _names_of_shared_entries(reference) == _names_of_shared_entries(state)
             fact(
                 recorder,
                 shared,

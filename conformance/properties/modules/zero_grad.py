@@ -28,7 +28,7 @@ CALL_COUNT = 2
 
 def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes in which the property checks the module."""
-    if not common.has_parameters(subject):
+    if not common.has_parameters_or_buffers(subject):
         return []
     return common.first_dtype_only(target, subject)
 

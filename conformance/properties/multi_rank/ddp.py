@@ -121,7 +121,7 @@ def data_parallel_accumulation(checker: MultiRankChecker) -> None:
     )
 
 
-def model_of_rank(rank: int) -> nn.Module:
+def make_model_of_rank(rank: int) -> nn.Module:
     """Return a model whose parameters and buffers all depend on the rank."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(rank)
@@ -134,14 +134,14 @@ def model_of_rank(rank: int) -> nn.Module:
 @program
 def initial_ddp_state(rank: Rank) -> TensorsByName:
     """Wrap a model with different values on each rank in DDP, and return its state dict."""
-    net = wrap_in_ddp(rank, model_of_rank(rank.rank))
+    net = wrap_in_ddp(rank, make_model_of_rank(rank.rank))
     return {name.removeprefix("module."): value.detach().cpu() for name, value in net.state_dict().items()}
 
 
 @multi_rank_property("ddp", level="training", capabilities=_NEEDS)
 def data_parallel_starts_from_the_first_rank(checker: MultiRankChecker) -> None:
     """Parameters and buffers of all ranks start with the values of rank 0."""
-    expected = {name: value.detach() for name, value in model_of_rank(0).state_dict().items()}
+    expected = {name: value.detach() for name, value in make_model_of_rank(0).state_dict().items()}
     for number, state in enumerate(checker.run(initial_ddp_state) or ()):
         checker.check_close(f"the start of rank {number}", state, expected, roundings=1.0)
 
@@ -201,7 +201,7 @@ def data_parallel_uneven_inputs(checker: MultiRankChecker) -> None:
 
 
 @program
-def steps_with_unused_parameters(rank: Rank) -> dict[str, Any]:
+def train_with_unused_parameters(rank: Rank) -> dict[str, Any]:
     """Take three steps that use the left, the right and the left half of a model. Return, for each step, the
     parameters that get gradients.
     """
@@ -229,7 +229,7 @@ def steps_with_unused_parameters(rank: Rank) -> dict[str, Any]:
 def data_parallel_unused_parameters(checker: MultiRankChecker) -> None:
     """With find_unused_parameters=True, each step may use different parameters."""
     left_only, right_only = [True, True, False, False], [False, False, True, True]
-    for number, reply in enumerate(checker.run(steps_with_unused_parameters) or ()):
+    for number, reply in enumerate(checker.run(train_with_unused_parameters) or ()):
         checker.check_equal(
             f"the gradients on rank {number}", reply["touched"], [left_only, right_only, left_only]
         )

@@ -282,7 +282,7 @@ def fully_sharded_mixed_precision(checker: MultiRankChecker) -> None:
 
 
 @program
-def clipped_gradients(rank: Rank, dtype: str) -> TensorsByName:
+def clip_gradients_under_fsdp2(rank: Rank, dtype: str) -> TensorsByName:
     """Clip the gradients of a model under fully_shard. Return their norm and the gradients."""
     net = shard_with_fsdp2(rank, make_model(dtype))
     inputs, targets = BatchSource(rank.device, dtype, rank.rank, rank.size).batch(0)
@@ -306,5 +306,5 @@ def fully_sharded_clipping(checker: MultiRankChecker) -> None:
     for name, value in net.named_parameters():
         assert value.grad is not None
         expected[name] = value.grad
-    for number, reply in enumerate(checker.run(clipped_gradients, dtype=checker.dtype) or ()):
+    for number, reply in enumerate(checker.run(clip_gradients_under_fsdp2, dtype=checker.dtype) or ()):
         checker.check_close(f"rank {number}", reply, expected)

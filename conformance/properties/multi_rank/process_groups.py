@@ -200,7 +200,7 @@ def host_and_device_in_one_group(checker: MultiRankChecker) -> None:
 
 
 @program
-def received_objects(rank: Rank) -> dict[str, Any]:
+def exchange_objects(rank: Rank) -> dict[str, Any]:
     """Return the objects that a rank receives from each object collective."""
     import torch.distributed as dist
 
@@ -222,7 +222,7 @@ def received_objects(rank: Rank) -> dict[str, Any]:
 @multi_rank_property("objects", level="core")
 def objects_travel(checker: MultiRankChecker) -> None:
     """Picklable objects of different sizes on each rank are gathered, broadcast and scattered."""
-    replies = checker.run(received_objects)
+    replies = checker.run(exchange_objects)
     sent = [{"rank": r, "text": "é" * (r + 1), "none": None} for r in range(checker.size)]
     for number, reply in enumerate(replies or ()):
         expected = {
@@ -236,7 +236,7 @@ def objects_travel(checker: MultiRankChecker) -> None:
 
 
 @program
-def gathered_tensors(rank: Rank) -> list[Any]:
+def gather_tensors_as_objects(rank: Rank) -> list[Any]:
     """Return the device and the values of each tensor that a rank gathers as an object."""
     import torch.distributed as dist
 
@@ -248,7 +248,7 @@ def gathered_tensors(rank: Rank) -> list[Any]:
 @multi_rank_property("objects", capabilities=("serialization",))
 def tensors_travel_as_objects(checker: MultiRankChecker) -> None:
     """A device tensor that is sent as an object arrives on a device of the same type."""
-    for number, tensors in enumerate(checker.run(gathered_tensors) or ()):
+    for number, tensors in enumerate(checker.run(gather_tensors_as_objects) or ()):
         expected = [[checker.target.kind, [float(r)] * 2] for r in range(checker.size)]
         checker.check_equal(
             f"the tensors received on rank {number}", [[d.partition(":")[0], v] for d, v in tensors], expected
@@ -256,7 +256,7 @@ def tensors_travel_as_objects(checker: MultiRankChecker) -> None:
 
 
 @program
-def values_from_store(rank: Rank, folder: str) -> list[Any]:
+def write_and_read_store(rank: Rank, folder: str) -> list[Any]:
     """Write this rank's number into a store. Return the numbers of all ranks, read from the store."""
     import torch.distributed as dist
 
@@ -270,7 +270,7 @@ def values_from_store(rank: Rank, folder: str) -> list[Any]:
 def stores_are_shared(checker: MultiRankChecker) -> None:
     """All ranks can read a value that one rank puts into a store."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, values in enumerate(checker.run(values_from_store, folder=folder) or ()):
+        for number, values in enumerate(checker.run(write_and_read_store, folder=folder) or ()):
             checker.check_equal(
                 f"the values that rank {number} reads", values, [str(r) for r in range(checker.size)]
             )

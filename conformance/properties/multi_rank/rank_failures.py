@@ -27,7 +27,7 @@ _TIMEOUT = 3.0
 _GRACE = 20.0
 
 
-def group_with_short_timeout(rank: Rank, folder: str) -> Any:
+def make_group_with_short_timeout(rank: Rank, folder: str) -> Any:
     """Return a new group of all ranks with a timeout of ``_TIMEOUT`` seconds.
 
     The ranks use the group once. If it works, this rank creates the file ``ready-RANK`` in ``folder``.
@@ -46,7 +46,7 @@ def collective_without_last_rank(rank: Rank, folder: str, wait_limit: float) -> 
 
     The last rank waits until each of the other ranks has created a file ``done-RANK`` in ``folder``.
     """
-    group = group_with_short_timeout(rank, folder)
+    group = make_group_with_short_timeout(rank, folder)
     signal_folder = Path(folder)
     if rank.rank == rank.size - 1:
         end = time.monotonic() + wait_limit
@@ -88,7 +88,9 @@ def check_errors_in_time(
             )
 
 
-def replies_with_error_in_time(checker: MultiRankChecker, program: Any, event: str) -> list[RankReply] | None:
+def run_and_check_errors_in_time(
+    checker: MultiRankChecker, program: Any, event: str
+) -> list[RankReply] | None:
     """Run a rank program in which all ranks except the last must fail in time, check that they do, and return
     the replies.
 
@@ -115,7 +117,7 @@ def replies_with_error_in_time(checker: MultiRankChecker, program: Any, event: s
 @multi_rank_property("failures", level="core")
 def a_rank_stays_away(checker: MultiRankChecker) -> None:
     """If a rank does not take part, the remaining ranks get an error after the group's timeout."""
-    replies = replies_with_error_in_time(checker, collective_without_last_rank, "the last rank stayed away")
+    replies = run_and_check_errors_in_time(checker, collective_without_last_rank, "the last rank stayed away")
     if replies is not None:
         last = replies[-1]
         checker.check(
@@ -131,7 +133,7 @@ def a_rank_stays_away(checker: MultiRankChecker) -> None:
 @program
 def collective_while_last_rank_dies(rank: Rank, folder: str, wait_limit: float) -> str | None:
     """Kill the process of the last rank. Call a collective on the other ranks. Return the error message."""
-    group = group_with_short_timeout(rank, folder)
+    group = make_group_with_short_timeout(rank, folder)
     if rank.rank == rank.size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
@@ -145,7 +147,9 @@ def collective_while_last_rank_dies(rank: Rank, folder: str, wait_limit: float) 
 @multi_rank_property("failures", level="core")
 def a_rank_dies(checker: MultiRankChecker) -> None:
     """If the process of a rank is killed, the remaining ranks get an error within the group's timeout."""
-    replies = replies_with_error_in_time(checker, collective_while_last_rank_dies, "the last rank was killed")
+    replies = run_and_check_errors_in_time(
+        checker, collective_while_last_rank_dies, "the last rank was killed"
+    )
     if replies is not None and replies[-1].ending is not Ending.GONE:
         raise AssertionError(f"the last rank should have been killed, but {replies[-1].describe()}")
 

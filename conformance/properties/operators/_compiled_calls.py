@@ -79,7 +79,7 @@ class CompiledCallRunner:
         self.recorder = recorder
         self.fused = fused
         self.graph_call_count = 0
-        #: The outcome of the first call if :meth:`forward` made two calls.
+        #: The outcome of the first call if :meth:`call_without_gradients` made two calls.
         self.first_outcome: CallOutcome | None = None
         self.exclusion_reasons: list[str] = []
 
@@ -120,7 +120,7 @@ class CompiledCallRunner:
         report_failed_call(self.target, self.recorder, sample, outcome, label)
         return None
 
-    def forward(
+    def call_without_gradients(
         self,
         sample: Sample,
         copy: Sample,

@@ -43,7 +43,7 @@ def with_transformed_tensors(sample: Sample, change: Callable[[torch.Tensor], to
     """
     changed = False
 
-    def leaf(value: Any) -> Any:
+    def transformed_leaf(value: Any) -> Any:
         nonlocal changed
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return value
@@ -53,7 +53,7 @@ def with_transformed_tensors(sample: Sample, change: Callable[[torch.Tensor], to
 
     host = to_host(sample)
     with torch.no_grad():
-        input, args, kwargs = trees.tree_map(leaf, host.arguments)
+        input, args, kwargs = trees.tree_map(transformed_leaf, host.arguments)
     return host.replace(input=input, args=args, kwargs=kwargs) if changed else None
 
 
@@ -88,14 +88,14 @@ def check_transformed_sample(
             )
             continue
         if cpu_accepts(cpu_form, transformed):
-            contradicts = recorder.basis is not Basis.CONSISTENCY or _accepts(target, form, sample)
+            contradicts = recorder.basis is not Basis.CONSISTENCY or _target_accepts(target, form, sample)
             with recorder.with_basis(recorder.basis if contradicts else Basis.PARITY):
                 report_failed_call(target, recorder, transformed, outcome, f"the {name} of {label}")
         else:
             recorder.compared(1)
 
 
-def _accepts(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
+def _target_accepts(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
     """Return whether the operator raises no error for a sample on the device."""
 
     def call() -> bool:

@@ -177,7 +177,7 @@ def _samples_in_several_sizes(
             continue
         if not target_declares_call(target, recorder, sample):
             continue
-        larger_samples = [_enlarged(sample, factor) for factor in GROWTH]
+        larger_samples = [_enlarge_sample(sample, factor) for factor in GROWTH]
         expected = [reference_for(Call(subject, dtype, larger)) for larger in larger_samples]
         if all(reference.ok for reference in expected):
             yield list(zip(larger_samples, expected, strict=True))
@@ -197,13 +197,13 @@ def _can_grow(sample: Sample) -> bool:
     )
 
 
-def _enlarged(sample: Sample, factor: int) -> Sample:
+def _enlarge_sample(sample: Sample, factor: int) -> Sample:
     """Return the sample with every tensor repeated along its first dimension."""
 
-    def leaf(value: Any) -> Any:
+    def enlarged_leaf(value: Any) -> Any:
         return torch.cat([value] * factor) if isinstance(value, torch.Tensor) else value
 
     host = to_host(sample)
     with torch.no_grad():
-        input, args, kwargs = trees.tree_map(leaf, host.arguments)
+        input, args, kwargs = trees.tree_map(enlarged_leaf, host.arguments)
     return host.replace(input=input, args=args, kwargs=kwargs)

@@ -83,7 +83,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         copy = copy_sample_to_device(target, recorder, sample)
         if copy is None:
             continue
-        outcome = compiler.forward(sample, copy, _compiled_calls.unseeded_operator(subject), cpu_operator)
+        outcome = compiler.call_without_gradients(
+            sample, copy, _compiled_calls.unseeded_operator(subject), cpu_operator
+        )
         if outcome is not None:
             compare_outputs(target, recorder, reference, outcome.value, label="the fused result")
     if recorder.id.dtype in differentiable_dtypes(target, subject, (recorder.id.dtype,)):

@@ -89,7 +89,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         input_on_device, address = copy.input, address_of(copy.input)
         form, cpu_form = subject.info.inplace_variant, unmodified_info(subject).inplace_variant
         first_copy = copy_sample_to_device(target, recorder, sample)
-        outcome = compiler.forward(
+        outcome = compiler.call_without_gradients(
             sample, copy, form, cpu_form, first_copy=first_copy, label="the compiled in-place form"
         )
         if outcome is None:

@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
         if copy is None or first_copy is None:
             continue
-        outcome = compiler.forward(
+        outcome = compiler.call_without_gradients(
             sample, copy, _compiled_calls.unseeded_operator(subject), cpu_operator, first_copy=first_copy
         )
         if outcome is not None:

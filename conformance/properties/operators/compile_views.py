@@ -96,7 +96,7 @@ def _check_strided_inputs(
             continue
         label = "the compiled operator on strided inputs"
         first_copy = copy_sample_to_device(target, recorder, transformed_sample)
-        outcome = compiler.forward(
+        outcome = compiler.call_without_gradients(
             transformed_sample,
             copy,
             _compiled_calls.unseeded_operator(subject),
@@ -165,7 +165,7 @@ def _check_view_outputs(
             copy = copy_sample_to_device(target, recorder, sample)
             if copy is not None:
                 first_copy = copy_sample_to_device(target, recorder, sample)
-                outcome = compiler.forward(
+                outcome = compiler.call_without_gradients(
                     sample,
                     copy,
                     _compiled_calls.unseeded_operator(subject),
@@ -181,7 +181,7 @@ def _check_view_outputs(
         label = "the compiled operator with a write to its result"
         writing_operator = with_write_to_results(_compiled_calls.unseeded_operator(subject))
         first_copy = copy_sample_to_device(target, recorder, sample)
-        outcome = compiler.forward(
+        outcome = compiler.call_without_gradients(
             sample,
             copy,
             writing_operator,

@@ -90,10 +90,10 @@ def predict_with_fake_tensors(op: Callable[..., Any], sample: Sample) -> tuple[S
     """Return the sample with fake tensors, and the operator's result for these tensors."""
     mode = torch_testing_internals.fake_tensor_mode()
 
-    def leaf(value: Any) -> Any:
+    def fake_leaf(value: Any) -> Any:
         return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
 
-    input, args, kwargs = trees.tree_map(leaf, sample.arguments)
+    input, args, kwargs = trees.tree_map(fake_leaf, sample.arguments)
     fake_sample = sample.replace(input=input, args=args, kwargs=kwargs)
     with mode, warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")

@@ -107,10 +107,10 @@ def _outputs_and_gradients(info: Any, sample: Sample) -> list[list[Any]]:
 def _predicted_outputs_and_gradients(info: Any, sample: Sample) -> list[list[Any]]:
     mode = torch_testing_internals.fake_tensor_mode()
 
-    def leaf(value: Any) -> Any:
+    def fake_leaf(value: Any) -> Any:
         return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
 
-    input, args, kwargs = trees.tree_map(leaf, sample.arguments)
+    input, args, kwargs = trees.tree_map(fake_leaf, sample.arguments)
     with mode:
         return _outputs_and_gradients(info, sample.replace(input=input, args=args, kwargs=kwargs))
 

@@ -76,7 +76,7 @@ def check_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
 def check_vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp with separate calls of torch.func.jvp."""
 
-    def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         batch = transforms.batch_with_rolled_copies(primals)
         tangents = transforms.random_tensors_like(batch, TANGENT)
         rows = []
@@ -96,7 +96,7 @@ def check_vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None
 
         return torch.vmap(jvp_of_row, randomness="same")(batch, tangents)
 
-    compare_transforms(target, subject, recorder, reference, vmapped_jvp, "vmap over jvp")
+    compare_transforms(target, subject, recorder, reference_transform, vmapped_jvp, "vmap over jvp")
 
 
 @register(
@@ -112,17 +112,17 @@ def check_vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None
 def check_jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare torch.func.jvp of a function under vmap with forward mode of separate calls of the function."""
 
-    def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         def call_each_row(*batch: torch.Tensor) -> Any:
             rows = [function(*transforms.row_of_batch(list(batch), row)) for row in range(transforms.BATCH)]
             return tuple(transforms.stack_rows(rows))
 
         return _dual_jvp(call_each_row, transforms.batch_with_rolled_copies(primals))
 
-    def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def tested_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return _func_jvp(vmapped_function(function), transforms.batch_with_rolled_copies(primals))
 
-    compare_transforms(target, subject, recorder, reference, tested, "jvp of vmap")
+    compare_transforms(target, subject, recorder, reference_transform, tested_transform, "jvp of vmap")
 
 
 def _dtypes_for_forward_over_reverse(target: Target, subject: Subject) -> Any:
@@ -162,10 +162,10 @@ def _derivative_of_backward(function: transforms.Function, primals: transforms.T
 
 
 def _forward_over_reverse(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    def pull(*inner: torch.Tensor) -> Any:
+    def vjp_of_inputs(*inner: torch.Tensor) -> Any:
         return _func_vjp(function, list(inner))
 
-    return _func_jvp(pull, primals)
+    return _func_jvp(vjp_of_inputs, primals)
 
 
 @register(
@@ -198,10 +198,12 @@ def check_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
 def check_vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.jvp of torch.func.vjp with separate derivatives of the backward."""
 
-    def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return transform_each_row(_derivative_of_backward, function, primals)
 
-    def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def tested_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return vmap_of_transform(_forward_over_reverse, function, primals)
 
-    compare_transforms(target, subject, recorder, reference, tested, "vmap over jvp of vjp", order=2)
+    compare_transforms(
+        target, subject, recorder, reference_transform, tested_transform, "vmap over jvp of vjp", order=2
+    )

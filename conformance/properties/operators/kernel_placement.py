@@ -139,11 +139,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.placement(min(placements, key=_ORDER.index))
 
 
-def _placement_of(target: Target, calls: DispatchedCalls, counted: int, countable: bool) -> Placement:
-    if counted > 0:
+def _placement_of(
+    target: Target, calls: DispatchedCalls, fallback_count: int, target_counts_fallbacks: bool
+) -> Placement:
+    if fallback_count > 0:
         return Placement.FALLBACK
     placements = {kernel_origin.placement_by_dispatch_table(name, calls.key) for name in calls.names}
-    if countable:
+    if target_counts_fallbacks:
         # The target counts its fallbacks. A call without an entry in the dispatch table that was not counted
         # as a fallback ran in a kernel that the backend registers for all operators, so it is native.
         placements = {

@@ -24,12 +24,12 @@ from conformance.target.target import Target
 LIMIT = 4
 
 
-def conjugated(tensor: torch.Tensor) -> torch.Tensor:
+def as_lazy_conjugate(tensor: torch.Tensor) -> torch.Tensor:
     """Return a lazy conjugate that has the values of ``tensor``. A real tensor is returned unchanged."""
     return tensor.conj().resolve_conj().conj() if tensor.is_complex() else tensor
 
 
-def negated(tensor: torch.Tensor) -> torch.Tensor:
+def as_lazy_negative(tensor: torch.Tensor) -> torch.Tensor:
     """Return a lazy negative that has the values of ``tensor``. An integer or bool tensor is returned
     unchanged.
     """
@@ -38,7 +38,7 @@ def negated(tensor: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(tensor.neg())
 
 
-def conjugated_and_negated(tensor: torch.Tensor) -> torch.Tensor:
+def as_lazy_negative_of_conjugate(tensor: torch.Tensor) -> torch.Tensor:
     """Return a lazy negative of a lazy conjugate that has the values of ``tensor``. A real tensor is returned
     unchanged.
     """
@@ -46,9 +46,9 @@ def conjugated_and_negated(tensor: torch.Tensor) -> torch.Tensor:
 
 
 FORMS = {
-    "lazy conjugates": conjugated,
-    "lazy negatives": negated,
-    "lazy negative conjugates": conjugated_and_negated,
+    "lazy conjugates": as_lazy_conjugate,
+    "lazy negatives": as_lazy_negative,
+    "lazy negative conjugates": as_lazy_negative_of_conjugate,
 }
 
 

@@ -67,9 +67,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         parts = results_matching_out(recorder, sample, reference)
         if not parts:
             continue
-        _check_resized(target, subject, recorder, sample, reference, parts)
-        _check_reused(target, subject, recorder, sample, reference, parts)
-        _check_strided(target, subject, recorder, sample, reference, parts)
+        _check_empty_out_is_resized(target, subject, recorder, sample, reference, parts)
+        _check_out_is_written_in_place(target, subject, recorder, sample, reference, parts)
+        _check_strided_out(target, subject, recorder, sample, reference, parts)
 
 
 def results_matching_out(recorder: Recorder, sample: Sample, reference: Reference) -> list[torch.Tensor]:
@@ -113,7 +113,7 @@ def call_with_out(
     return outcome
 
 
-def _check_write(
+def _check_out_is_written(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -150,7 +150,7 @@ def _addresses_and_strides(out: list[torch.Tensor]) -> list[tuple[int | None, li
     return [(address_of(p), significant_strides(p)) for p in out if p.numel()]
 
 
-def _check_resized(
+def _check_empty_out_is_resized(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -159,10 +159,10 @@ def _check_resized(
     parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(0, dtype=p.dtype, device=target.torch_device) for p in parts]
-    _check_write(target, subject, recorder, sample, reference, out, "an out= of zero elements")
+    _check_out_is_written(target, subject, recorder, sample, reference, out, "an out= of zero elements")
 
 
-def _check_reused(
+def _check_out_is_written_in_place(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -172,13 +172,13 @@ def _check_reused(
 ) -> None:
     out = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]
     before = _addresses_and_strides(out)
-    if _check_write(target, subject, recorder, sample, reference, out, "an out= of the right shape"):
+    if _check_out_is_written(target, subject, recorder, sample, reference, out, "an out= of the right shape"):
         after = _addresses_and_strides(out)
         message = "the memory or strides of an out= of the right shape have changed."
         fact(recorder, before == after, Kind.ALIASING, message, sample=sample.index)
 
 
-def _check_strided(
+def _check_strided_out(
     target: Target,
     subject: Subject,
     recorder: Recorder,
@@ -194,7 +194,7 @@ def _check_strided(
         bases.append(base)
         out.append(base[..., 0])
     before = _addresses_and_strides(out)
-    if not _check_write(
+    if not _check_out_is_written(
         target, subject, recorder, sample, reference, out, "an out= with gaps between its elements"
     ):
         return

@@ -121,13 +121,13 @@ def vmapped_function(function: transforms.Function) -> transforms.Function:
 def check_vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp with separate backward passes."""
 
-    def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return transform_each_row(_autograd_vjp, function, primals)
 
-    def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def tested_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return vmap_of_transform(_func_vjp, function, primals)
 
-    compare_transforms(target, subject, recorder, reference, tested, "vmap over vjp")
+    compare_transforms(target, subject, recorder, reference_transform, tested_transform, "vmap over vjp")
 
 
 @register(
@@ -150,13 +150,13 @@ def check_vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None
 
         return call
 
-    def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return _autograd_vjp(calling_each_row(function), transforms.batch_with_rolled_copies(primals))
 
-    def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def tested_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return _func_vjp(vmapped_function(function), transforms.batch_with_rolled_copies(primals))
 
-    compare_transforms(target, subject, recorder, reference, tested, "vjp of vmap")
+    compare_transforms(target, subject, recorder, reference_transform, tested_transform, "vjp of vmap")
 
 
 #: Operators that torch's database declares twice differentiable, although torch raises an error for their
@@ -222,10 +222,12 @@ def check_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
 def check_vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare vmap over torch.func.vjp of torch.func.vjp with separate backward passes of the backward."""
 
-    def reference(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return transform_each_row(_backward_of_backward, function, primals)
 
-    def tested(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def tested_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return vmap_of_transform(_func_vjp_of_vjp, function, primals)
 
-    compare_transforms(target, subject, recorder, reference, tested, "vmap over vjp of vjp", order=2)
+    compare_transforms(
+        target, subject, recorder, reference_transform, tested_transform, "vmap over vjp of vjp", order=2
+    )

@@ -104,7 +104,7 @@ def argument_name_at(reference: OverloadReference, tensor_index: int) -> str:
     return holders[tensor_index]
 
 
-def bits_differ(first: OverloadReference, second: OverloadReference) -> bool:
+def reference_bits_differ(first: OverloadReference, second: OverloadReference) -> bool:
     """Return whether two references differ in shape, dtype or bits, signs of zeros included."""
     pairs = zip(trees.tensors(first.outputs), trees.tensors(second.outputs), strict=False)
     return any(a.shape != b.shape or a.dtype != b.dtype or not same_bits(a, b, zeros=True) for a, b in pairs)
@@ -138,7 +138,7 @@ def _some_change_affects_result(reference: OverloadReference, tensor_index: int)
         changed = reference_of_modified_call(
             reference, with_tensor(reference.sample, tensor_index, change(tensor).to(tensor.dtype))
         )
-        if changed is not None and bits_differ(reference, changed):
+        if changed is not None and reference_bits_differ(reference, changed):
             return True
         accepted = accepted or changed is not None
     return not accepted
@@ -171,7 +171,7 @@ def reference_with_changed_tensors(
     return None
 
 
-def reference_of_rank(reference: OverloadReference, rank: int) -> OverloadReference | None:
+def reference_with_minimum_rank(reference: OverloadReference, rank: int) -> OverloadReference | None:
     """Return the reference of a call whose tensors have at least ``rank`` dimensions.
 
     The result is None if the CPU accepts no such call.

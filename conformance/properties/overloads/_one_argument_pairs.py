@@ -90,7 +90,7 @@ def pairs_made_by_operators(
         if (
             name in names
             or name == "accumulate"
-            or not _are_valid_codes(name, first_call, second_call, subject)
+            or not _have_valid_option_codes(name, first_call, second_call, subject)
         ):
             continue
         first, second = (
@@ -189,7 +189,7 @@ def _neighbouring_integers(value: Any, name: str = "") -> Iterator[Any]:
             yield [integer - 1 for integer in value]
 
 
-def _are_valid_codes(name: str, first: Sample, second: Sample, subject: Subject) -> bool:
+def _have_valid_option_codes(name: str, first: Sample, second: Sample, subject: Subject) -> bool:
     """Return False if an argument that encodes an option has an invalid integer in one of two calls."""
     schema = find(subject.kind, subject.name).info.op._schema
     last_code = _LAST_CODES.get(name)

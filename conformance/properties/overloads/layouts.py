@@ -23,7 +23,7 @@ from conformance.properties.overloads._modified_calls import (
     argument_name_at,
     arguments_with_values,
     reference_of_modified_call,
-    reference_of_rank,
+    reference_with_minimum_rank,
     values_affect_result,
     with_mapped_tensors,
     with_tensor,
@@ -39,8 +39,8 @@ from conformance.properties.shared.memory_layouts import (
     Layout,
     at_offset,
     channels_last_at_offset,
-    expanded,
     with_equal_slices,
+    with_expanded_dimension,
 )
 from conformance.samples.dispatched_kernels import base_name
 from conformance.subjects.torch_databases import Subject
@@ -237,7 +237,11 @@ def _check_one_row_expanded(
             ):
                 continue
             if check_call(
-                target, recorder, repeated, form, ArgumentLayout(expanded, "one row expanded", tensor_index)
+                target,
+                recorder,
+                repeated,
+                form,
+                ArgumentLayout(with_expanded_dimension, "one row expanded", tensor_index),
             ).is_conclusive:
                 coverage.add((form, "expanded", tensor_index), repeated)
 
@@ -291,7 +295,7 @@ def _check_in_four_dimensions(
     """Check channels_last on an enlarged call if no tensor of the call has four dimensions."""
     if is_unchecked(reference.subject) or any(tensor.dim() == 4 for tensor in reference.sample.tensors()):
         return
-    deeper = reference_of_rank(reference, 4)
+    deeper = reference_with_minimum_rank(reference, 4)
     if deeper is None:
         return
     for form in call_forms_of(target, deeper):
@@ -319,7 +323,7 @@ def reference_with_equal_rows(reference: OverloadReference, tensor_index: int) -
     if factors and integral and tensor.dim() < 2:
         return None  # equal pivots may be invalid: every pivot except the last may cover two rows
     if factors and not integral:  # equal rows make a matrix singular, so make matrices of a batch equal
-        batched = None if is_unchecked(reference.subject) else reference_of_rank(reference, 3)
+        batched = None if is_unchecked(reference.subject) else reference_with_minimum_rank(reference, 3)
         if batched is None or batched.sample.tensors()[tensor_index].dim() < 3:
             return None
         reference = batched

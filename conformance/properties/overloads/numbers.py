@@ -116,7 +116,7 @@ def _check_on_host(
     """Check a call with one operand on the CPU. If the device refuses the call, the failure has basis parity,
     because no page says that operands of two devices can be combined.
     """
-    layout = ArgumentLayout(_on_host, "a CPU tensor without dimensions", tensor_index)
+    layout = ArgumentLayout(_embedded_host_copy, "a CPU tensor without dimensions", tensor_index)
     for basis in (Basis.CONSISTENCY, Basis.PARITY):
         with recorder.with_basis(basis):
             trial = recorder.scratch()
@@ -126,6 +126,6 @@ def _check_on_host(
     recorder.merge(trial)
 
 
-def _on_host(tensor: torch.Tensor) -> EmbeddedTensor:
+def _embedded_host_copy(tensor: torch.Tensor) -> EmbeddedTensor:
     host = tensor.detach().cpu()
     return EmbeddedTensor(host, host)

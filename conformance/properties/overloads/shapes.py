@@ -26,8 +26,8 @@ from conformance.properties.overloads._matmul_sizes import (
 from conformance.properties.overloads._modified_calls import (
     arguments_with_values,
     reference_of_modified_call,
-    reference_of_rank,
     reference_with_changed_tensors,
+    reference_with_minimum_rank,
     with_argument,
     with_tensor,
 )
@@ -113,7 +113,7 @@ def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Call each form on reshaped, enlarged and empty samples and compare with the reference."""
     if is_unchecked(subject):
-        changes = _caller_references(target, subject, recorder.id.dtype)
+        changes = _references_of_larger_and_empty_calls(target, subject, recorder.id.dtype)
     else:
         changes = _reshaped_calls(target, subject, recorder)
     strided = False
@@ -137,7 +137,7 @@ def _reshaped_calls(target: Target, subject: Subject, recorder: Recorder) -> Ite
     calls = list(references(target, subject, recorder, _CANDIDATES))
     yield from _with_more_dimensions(calls)
     for reference in calls[:_LIMIT]:
-        yield from with_scalars(reference)
+        yield from calls_with_scalar_tensors(reference)
         yield from with_one_operand_broadcast(reference)
     empty_calls = list(
         itertools.islice(itertools.chain.from_iterable(map(with_empty_tensors, calls)), 2 * _EMPTY_CALLS)
@@ -232,7 +232,9 @@ def _largest_output_size(reference: OverloadReference) -> int:
     return max((t.numel() for t in trees.tensors(reference.outputs)), default=0)
 
 
-def _caller_references(target: Target, subject: Subject, dtype: str) -> Iterator[OverloadReference]:
+def _references_of_larger_and_empty_calls(
+    target: Target, subject: Subject, dtype: str
+) -> Iterator[OverloadReference]:
     """Yield references of the calls that operators make for larger and for empty samples."""
     for call in larger_and_empty_calls(subject, dtype).chosen(None):
         reference = overload_reference(subject, dtype, call)
@@ -242,12 +244,14 @@ def _caller_references(target: Target, subject: Subject, dtype: str) -> Iterator
 
 def _with_more_dimensions(calls: Sequence[OverloadReference]) -> Iterator[OverloadReference]:
     for rank in _RANKS:
-        deeper = next(filter(None, (reference_of_rank(reference, rank) for reference in calls)), None)
+        deeper = next(
+            filter(None, (reference_with_minimum_rank(reference, rank) for reference in calls)), None
+        )
         if deeper is not None:
             yield deeper
 
 
-def with_scalars(reference: OverloadReference) -> Iterator[OverloadReference]:
+def calls_with_scalar_tensors(reference: OverloadReference) -> Iterator[OverloadReference]:
     """Yield the reference of the call with scalars in place of its tensors, if the CPU accepts the call.
 
     Calls whose tensors are all scalars or empty are skipped.

@@ -82,15 +82,15 @@ def basis_of_values(name: str, sample: Sample, outputs: Any) -> Basis:
     if _is_one_of(_IEEE_754, name) and not sample.kwargs.get("rounding_mode"):
         return Basis.DOCUMENTED
     tensors = [*sample.tensors(), *trees.tensors(outputs)]
-    return Basis.DOCUMENTED if all(map(_is_ordinary, tensors)) else Basis.PARITY
+    return Basis.DOCUMENTED if all(map(_squares_are_representable, tensors)) else Basis.PARITY
 
 
-def _is_ordinary(tensor: torch.Tensor) -> bool:
+def _squares_are_representable(tensor: torch.Tensor) -> bool:
     """Return True if no square of an element of a tensor overflows or underflows."""
     if tensor.layout is not torch.strided or not tensor.numel():
         return True
     if tensor.is_complex():
-        return _is_ordinary(torch.view_as_real(tensor.detach().resolve_conj()))
+        return _squares_are_representable(torch.view_as_real(tensor.detach().resolve_conj()))
     if not tensor.is_floating_point():
         return True
     sizes = tensor.detach().to(torch.float64).abs()

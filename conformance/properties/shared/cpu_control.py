@@ -26,7 +26,7 @@ from conformance.model.vocabulary import CALLS
 from conformance.oracle.reference import Reference
 from conformance.properties.shared.dtypes import unmodified_info
 from conformance.properties.shared.execution import copy_sample_to_device
-from conformance.properties.shared.kernel_origin import CompositeKernels
+from conformance.properties.shared.kernel_origin import CompositeKernelsMode
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -132,7 +132,7 @@ def _run_with_composite_kernels(
     control = recorder.scratch()
     control.watch = None
     process_state.seed(recorder.seed, target)
-    with CompositeKernels(key) as composites:
+    with CompositeKernelsMode(key) as composites:
         attempt(lambda: check(target.on_cpu(), control))
     return control if composites.has_replaced else None
 

@@ -74,7 +74,7 @@ def dispatch_name_of(func: Any) -> str:
     return f"{func._schema.name}{suffix}"
 
 
-class CompositeKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CompositeKernelsMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Dispatch mode that runs composite kernels of torch in place of CPU kernels, as a backend does.
 
     ``key`` is the dispatch key of the backend. ``has_replaced`` is true after the first replaced CPU kernel.

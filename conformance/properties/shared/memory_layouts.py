@@ -120,7 +120,7 @@ def with_equal_slices(tensor: torch.Tensor) -> torch.Tensor | None:
     return tensor.detach().narrow(dimensions[0], 0, 1).expand(tensor.shape).clone()
 
 
-def expanded(tensor: torch.Tensor) -> EmbeddedTensor | None:
+def with_expanded_dimension(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """Place one slice of a tensor, expanded with a stride of zero to the tensor's shape.
 
     The expanded dimension is the first dimension that has several elements.

@@ -13,28 +13,28 @@ from conformance.properties.api.accelerator import _accelerator_or_model
 from tests.injected_faults.api.faults import NAMED
 
 
-class _Nowhere(_accelerator_or_model.SimulatedRuntime):
+class _IndexOutOfRange(_accelerator_or_model.SimulatedRuntime):
     """A device whose current index exceeds the device count."""
 
     def current_index(self) -> int:
         return 3
 
 
-class _Lax(_accelerator_or_model.SimulatedRuntime):
+class _AcceptsAnyIndex(_accelerator_or_model.SimulatedRuntime):
     """A device that accepts any device index."""
 
     def set_current_index(self, index: Any) -> None:
         self.device_index = index if isinstance(index, int) else 0
 
 
-class _Stuck(_accelerator_or_model.SimulatedRuntime):
+class _SetStreamIgnored(_accelerator_or_model.SimulatedRuntime):
     """A device on which ``set_stream`` does not change the current stream."""
 
     def current_stream(self) -> Any:
         return self.stream()
 
 
-class _HalfSeed(_accelerator_or_model.SimulatedRuntime):
+class _DropsUpperHalfOfSeed(_accelerator_or_model.SimulatedRuntime):
     """A device module that drops the upper half of a seed."""
 
     def device_module(self) -> Any:
@@ -43,7 +43,7 @@ class _HalfSeed(_accelerator_or_model.SimulatedRuntime):
         return module
 
 
-class _FromTheSeed(_accelerator_or_model.SimulatedRuntime):
+class _StateRestartsFromSeed(_accelerator_or_model.SimulatedRuntime):
     """A device module whose ``set_rng_state`` restarts the generator from the seed, so that the position in
     the state is lost.
     """
@@ -51,15 +51,15 @@ class _FromTheSeed(_accelerator_or_model.SimulatedRuntime):
     def device_module(self) -> Any:
         module = super().device_module()
 
-        def restore(state: torch.Tensor) -> None:
+        def set_state_and_restart(state: torch.Tensor) -> None:
             torch.random.set_rng_state(state)
             torch.random.manual_seed(torch.random.initial_seed())
 
-        module.set_rng_state = restore
+        module.set_rng_state = set_state_and_restart
         return module
 
 
-class _Unset(_accelerator_or_model.SimulatedRuntime):
+class _ModuleSetStreamIgnored(_accelerator_or_model.SimulatedRuntime):
     """A device module whose ``set_stream`` does nothing."""
 
     def device_module(self) -> Any:
@@ -68,7 +68,7 @@ class _Unset(_accelerator_or_model.SimulatedRuntime):
         return module
 
 
-class _OneMore(_accelerator_or_model.SimulatedRuntime):
+class _OneReservedByteTooMany(_accelerator_or_model.SimulatedRuntime):
     """A device module that reports one reserved byte too many."""
 
     def memory_functions(self) -> Any:
@@ -80,7 +80,7 @@ class _OneMore(_accelerator_or_model.SimulatedRuntime):
         return module
 
 
-class _AnyDevice(_accelerator_or_model.SimulatedRuntime):
+class _SetDeviceAcceptsAnyIndex(_accelerator_or_model.SimulatedRuntime):
     """A device module whose ``set_device`` accepts any device index."""
 
     def device_module(self) -> Any:
@@ -89,7 +89,7 @@ class _AnyDevice(_accelerator_or_model.SimulatedRuntime):
         return module
 
 
-class _FirstStateOnly(_accelerator_or_model.SimulatedRuntime):
+class _GetStateReturnsFirstState(_accelerator_or_model.SimulatedRuntime):
     """Random functions whose ``get_rng_state`` returns the same state at every call."""
 
     def random_functions(self) -> Any:
@@ -99,24 +99,26 @@ class _FirstStateOnly(_accelerator_or_model.SimulatedRuntime):
         return module
 
 
-def _with_runtime(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[Lab], Any]:
+def _fault_of_runtime(
+    runtime: Callable[[Lab], _accelerator_or_model.AcceleratorRuntime],
+) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
-    def around(lab: Lab) -> Iterator[None]:
+    def inject_runtime(lab: Lab) -> Iterator[None]:
         _accelerator_or_model.replace_runtime_factory(runtime)
         try:
             yield
         finally:
             _accelerator_or_model.replace_runtime_factory(None)
 
-    return around
+    return inject_runtime
 
 
-NAMED["the-accelerator"] = _with_runtime(_Nowhere)
-NAMED["guards-of-the-device"] = _with_runtime(_Lax)
-NAMED["random-states-of-the-accelerator"] = _with_runtime(_FirstStateOnly)
-NAMED["streams-as-contexts"] = _with_runtime(_Stuck)
-NAMED["seeds-by-the-module"] = _with_runtime(_HalfSeed)
-NAMED["states-by-the-module"] = _with_runtime(_FromTheSeed)
-NAMED["streams-of-the-module"] = _with_runtime(_Unset)
-NAMED["memory-by-the-module"] = _with_runtime(_OneMore)
-NAMED["devices-of-the-module"] = _with_runtime(_AnyDevice)
+NAMED["the-accelerator"] = _fault_of_runtime(_IndexOutOfRange)
+NAMED["guards-of-the-device"] = _fault_of_runtime(_AcceptsAnyIndex)
+NAMED["random-states-of-the-accelerator"] = _fault_of_runtime(_GetStateReturnsFirstState)
+NAMED["streams-as-contexts"] = _fault_of_runtime(_SetStreamIgnored)
+NAMED["seeds-by-the-module"] = _fault_of_runtime(_DropsUpperHalfOfSeed)
+NAMED["states-by-the-module"] = _fault_of_runtime(_StateRestartsFromSeed)
+NAMED["streams-of-the-module"] = _fault_of_runtime(_ModuleSetStreamIgnored)
+NAMED["memory-by-the-module"] = _fault_of_runtime(_OneReservedByteTooMany)
+NAMED["devices-of-the-module"] = _fault_of_runtime(_SetDeviceAcceptsAnyIndex)

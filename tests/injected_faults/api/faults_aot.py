@@ -13,16 +13,20 @@ from tests.injected_faults.api.faults_control_flow import with_wrong_results
 
 
 @contextlib.contextmanager
-def wrong_results(lab: Lab) -> Iterator[None]:
+def traced_functions_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make traced functions return wrong results on the device side."""
-    traced: Callable[..., Any] = functions.traced
-    compiled: Callable[..., Any] = functions.compiled
-    functions.traced = lambda function, **options: with_wrong_results(traced(function, **options))
-    functions.compiled = lambda function, **options: with_wrong_results(compiled(function, **options))
+    traced: Callable[..., Any] = functions.trace_with_aot_autograd
+    compiled: Callable[..., Any] = functions.compile_with_aot_eager
+    functions.trace_with_aot_autograd = lambda function, **options: with_wrong_results(
+        traced(function, **options)
+    )
+    functions.compile_with_aot_eager = lambda function, **options: with_wrong_results(
+        compiled(function, **options)
+    )
     try:
         yield
     finally:
-        functions.traced, functions.compiled = traced, compiled
+        functions.trace_with_aot_autograd, functions.compile_with_aot_eager = traced, compiled
 
 
 for name in (
@@ -47,33 +51,37 @@ for name in (
     "compiled-with-saved-tensor-hooks",
     "compiled-under-autocast",
 ):
-    NAMED[name] = wrong_results
+    NAMED[name] = traced_functions_return_wrong_results
 
 
 @contextlib.contextmanager
-def lost_writes(lab: Lab) -> Iterator[None]:
+def traced_functions_write_to_copies(lab: Lab) -> Iterator[None]:
     """Make traced functions write into copies of their inputs."""
-    traced: Callable[..., Any] = functions.traced
+    traced: Callable[..., Any] = functions.trace_with_aot_autograd
 
-    def traced_on_copies(function: Any, **options: Any) -> Any:
+    def trace_on_copies(function: Any, **options: Any) -> Any:
         traced_function = traced(function, **options)
         return lambda *args: traced_function(*(arg.clone() if hasattr(arg, "clone") else arg for arg in args))
 
-    functions.traced = traced_on_copies
+    functions.trace_with_aot_autograd = trace_on_copies
     try:
         yield
     finally:
-        functions.traced = traced
+        functions.trace_with_aot_autograd = traced
 
 
-NAMED["aot-writes-into-inputs"] = lost_writes
+NAMED["aot-writes-into-inputs"] = traced_functions_write_to_copies
 
 
 @contextlib.contextmanager
-def wrong_modules(lab: Lab) -> Iterator[None]:
+def traced_modules_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make traced and lowered modules return wrong results on the device side."""
-    traced, lowered_graph, graph_of = modules.traced, modules.lowered_graph, modules.graph_with_dynamic_shapes
-    modules.traced = lambda module: with_wrong_results(traced(module))
+    traced, lowered_graph, graph_of = (
+        modules.trace_module_with_aot_autograd,
+        modules.lowered_graph,
+        modules.graph_with_dynamic_shapes,
+    )
+    modules.trace_module_with_aot_autograd = lambda module: with_wrong_results(traced(module))
     modules.lowered_graph = lambda module, inputs: with_wrong_results(lowered_graph(module, inputs))
     modules.graph_with_dynamic_shapes = lambda function, *inputs: with_wrong_results(
         graph_of(function, *inputs)
@@ -81,7 +89,7 @@ def wrong_modules(lab: Lab) -> Iterator[None]:
     try:
         yield
     finally:
-        modules.traced, modules.lowered_graph, modules.graph_with_dynamic_shapes = (
+        modules.trace_module_with_aot_autograd, modules.lowered_graph, modules.graph_with_dynamic_shapes = (
             traced,
             lowered_graph,
             graph_of,
@@ -94,22 +102,22 @@ for name in (
     "aot-lowers-modules",
     "graphs-of-modules-with-open-sizes",
 ):
-    NAMED[name] = wrong_modules
+    NAMED[name] = traced_modules_return_wrong_results
 
 
 @contextlib.contextmanager
-def wrong_exports(lab: Lab) -> Iterator[None]:
+def exported_graphs_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make exported graphs return wrong results on the device side."""
     exported, exported_function = (
         exported_graphs.exported_graph_and_signature,
         exported_graphs.exported_graph_of_function,
     )
 
-    def wrong_exported(module: Any, inputs: Any, **options: Any) -> Any:
+    def export_and_change(module: Any, inputs: Any, **options: Any) -> Any:
         graph, signature = exported(module, inputs, **options)
         return with_wrong_results(graph), signature
 
-    exported_graphs.exported_graph_and_signature = wrong_exported
+    exported_graphs.exported_graph_and_signature = export_and_change
     exported_graphs.exported_graph_of_function = lambda *args, **options: with_wrong_results(
         exported_function(*args, **options)
     )
@@ -127,18 +135,18 @@ for name in (
     "exported-modules-name-their-state",
     "exported-functions-refuse",
 ):
-    NAMED[name] = wrong_exports
+    NAMED[name] = exported_graphs_return_wrong_results
 
 
 @contextlib.contextmanager
-def wrong_graphs(lab: Lab) -> Iterator[None]:
+def operator_graphs_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make graphs of operators return wrong results on the device side."""
-    traced: Callable[..., Any] = traced_operators.traced
-    traced_operators.traced = lambda *args, **options: with_wrong_results(traced(*args, **options))
+    traced: Callable[..., Any] = traced_operators.trace_graph
+    traced_operators.trace_graph = lambda *args, **options: with_wrong_results(traced(*args, **options))
     try:
         yield
     finally:
-        traced_operators.traced = traced
+        traced_operators.trace_graph = traced
 
 
 for name in (
@@ -146,4 +154,4 @@ for name in (
     *(f"open-graphs-of-entries-{part}-of-16" for part in range(1, 5)),
     *(f"open-graphs-of-entries-in-place-{part}-of-4" for part in range(1, 5)),
 ):
-    NAMED[name] = wrong_graphs
+    NAMED[name] = operator_graphs_return_wrong_results

@@ -13,21 +13,21 @@ from conformance.properties.api.memory import _host_memory_model
 from tests.injected_faults.api.faults import NAMED
 
 
-class _Leaks(_host_memory_model.SimulatedMemory):
+class _FreesNothing(_host_memory_model.SimulatedMemory):
     """A memory manager that frees nothing."""
 
     def _free(self, size: int) -> None:
         return None
 
 
-class _LosesCount(_host_memory_model.SimulatedMemory):
+class _ReportsZeroFreedBytes(_host_memory_model.SimulatedMemory):
     """A memory manager whose statistics report zero freed bytes."""
 
     def stats(self) -> dict[str, Any]:
         return super().stats() | {"allocated_bytes.all.freed": 0}
 
 
-class _NeverOut(_host_memory_model.SimulatedMemory):
+class _RaisesValueErrorWhenFull(_host_memory_model.SimulatedMemory):
     """A memory manager that raises ValueError instead of an out-of-memory error."""
 
     def allocate(self, size: int) -> torch.Tensor:
@@ -36,7 +36,7 @@ class _NeverOut(_host_memory_model.SimulatedMemory):
         return super().allocate(size)
 
 
-class _NeverReuses(_host_memory_model.SimulatedMemory):
+class _NeverReusesMemory(_host_memory_model.SimulatedMemory):
     """A memory manager that allocates new system memory for each request."""
 
     def allocate(self, size: int) -> torch.Tensor:
@@ -45,20 +45,20 @@ class _NeverReuses(_host_memory_model.SimulatedMemory):
         return block
 
 
-def _with_memory(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
+def _fault_of_memory(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
-    def around(lab: Lab) -> Iterator[None]:
+    def inject_memory(lab: Lab) -> Iterator[None]:
         _host_memory_model.replace_memory_interface(memory)
         try:
             yield
         finally:
             _host_memory_model.replace_memory_interface(None)
 
-    return around
+    return inject_memory
 
 
-NAMED["statistics-add-up"] = _with_memory(_Leaks)
-NAMED["tables-of-statistics"] = _with_memory(_LosesCount)
-NAMED["nothing-is-lost"] = _with_memory(_Leaks)
-NAMED["running-out-of-memory"] = _with_memory(_NeverOut)
-NAMED["memory-is-reused"] = _with_memory(_NeverReuses)
+NAMED["statistics-add-up"] = _fault_of_memory(_FreesNothing)
+NAMED["tables-of-statistics"] = _fault_of_memory(_ReportsZeroFreedBytes)
+NAMED["nothing-is-lost"] = _fault_of_memory(_FreesNothing)
+NAMED["running-out-of-memory"] = _fault_of_memory(_RaisesValueErrorWhenFull)
+NAMED["memory-is-reused"] = _fault_of_memory(_NeverReusesMemory)

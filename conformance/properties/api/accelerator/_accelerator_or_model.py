@@ -13,7 +13,7 @@ import torch
 from conformance.behaviours.lab import Lab
 
 
-class Runtime:
+class AcceleratorRuntime:
     """Access to the accelerator's devices, streams and memory through ``torch.accelerator``. Tests replace
     this class by a faulty class.
     """
@@ -169,7 +169,7 @@ class SimulatedDeviceModule:
     reset_peak_memory_stats = empty_cache
 
 
-class SimulatedRuntime(Runtime):
+class SimulatedRuntime(AcceleratorRuntime):
     """A simulated runtime with one device, which has index 0."""
 
     def __init__(self, lab: Lab) -> None:
@@ -229,20 +229,20 @@ class SimulatedRuntime(Runtime):
         return None
 
 
-def default_runtime(lab: Lab) -> Runtime:
+def default_runtime(lab: Lab) -> AcceleratorRuntime:
     """Return the runtime of the Lab's device, or a simulated runtime if this device is the CPU."""
-    return SimulatedRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
+    return SimulatedRuntime(lab) if lab.device.type == "cpu" else AcceleratorRuntime(lab)
 
 
-_runtime_factory: Callable[[Lab], Runtime] = default_runtime
+_runtime_factory: Callable[[Lab], AcceleratorRuntime] = default_runtime
 
 
-def runtime_of_lab(lab: Lab) -> Runtime:
+def runtime_of_lab(lab: Lab) -> AcceleratorRuntime:
     """Return the runtime that the behaviour uses in this Lab."""
     return _runtime_factory(lab)
 
 
-def replace_runtime_factory(factory: Callable[[Lab], Runtime] | None) -> None:
+def replace_runtime_factory(factory: Callable[[Lab], AcceleratorRuntime] | None) -> None:
     """Replace the factory of :func:`runtime_of_lab` (for tests). None restores the default."""
     global _runtime_factory
     _runtime_factory = factory or default_runtime

@@ -116,7 +116,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         with basis:
             for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
                 observed = observe_forward_and_backward(
-                    functions.traced(program, in_graph=in_graph), x, y.clone()
+                    functions.trace_with_aot_autograd(program, in_graph=in_graph), x, y.clone()
                 )
                 lab.same(f"{name}, {in_graph}", observed)
                 lab.holds(
@@ -126,7 +126,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
 
     leaf = x.clone().requires_grad_()
     second_leaf = y.clone().requires_grad_()
-    traced_function = functions.traced(
+    traced_function = functions.trace_with_aot_autograd(
         lambda a, b: WritesSavedTensorInBackward.apply(a, b * 1.0), in_graph=True
     )
     traced_function(leaf, second_leaf).sum().backward()
@@ -152,7 +152,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
         )
         op = torch.ops.conformance_suite.zeroes_later
         observed = observe_forward_and_backward(
-            functions.traced(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone()
+            functions.trace_with_aot_autograd(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone()
         )
         lab.same("of a custom operator", observed)
         lab.holds(
@@ -160,7 +160,7 @@ def aot_writes_in_the_backward(lab: Lab) -> None:
             trees_are_equal(observed, observe_forward_and_backward(lambda a, b: op(a, b) + 1, x, y.clone())),
         )
         first, second = x.clone().requires_grad_(), y.clone().requires_grad_()
-        result = functions.traced(lambda a, b: op(a, b))(first, second.clone())
+        result = functions.trace_with_aot_autograd(lambda a, b: op(a, b))(first, second.clone())
         with lab.parity("No page says that a write in a traced backward with create_graph is an error"):
             lab.raises(
                 "with create_graph",
@@ -193,7 +193,10 @@ def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
         return [a + 1, a.shape[0]]
 
     observed = []
-    for call in (functions.traced(zero_first_row_in_place, dynamic=True), zero_first_row_in_place):
+    for call in (
+        functions.trace_with_aot_autograd(zero_first_row_in_place, dynamic=True),
+        zero_first_row_in_place,
+    ):
         leaf = x.clone().requires_grad_()
         result = call(leaf.clone())
         (gradient,) = torch.autograd.grad(result.sum(), leaf)
@@ -202,12 +205,14 @@ def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
     lab.holds("a write: traced and eager agree", trees_are_equal(observed[0], observed[1]))
 
     leaf = x.clone().requires_grad_()
-    result, number = functions.traced(sum_and_row_count, dynamic=True)(leaf)
+    result, number = functions.trace_with_aot_autograd(sum_and_row_count, dynamic=True)(leaf)
     (gradient,) = torch.autograd.grad(result.sum(), leaf)
     lab.same("a result that is a size", [result.detach(), number, gradient])
 
     # For the second size, torch may either trace the function again or reuse the first trace.
-    traced_function = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
+    traced_function = functions.trace_with_aot_autograd(
+        lambda a, b: (a * b).expand(2, *a.shape), dynamic=True
+    )
     for rows in (2, 3):
         left_factor, right_factor = x[:rows].clone().requires_grad_(), x[:rows] + 1
         result = traced_function(left_factor, right_factor)

@@ -24,7 +24,7 @@ def compare_compiled_with_eager(
     gradients of eager.
     """
     observed = []
-    for call in (functions.compiled(function, fullgraph=True, **options), function):
+    for call in (functions.compile_with_aot_eager(function, fullgraph=True, **options), function):
         leaves = [start.clone().requires_grad_(start.is_floating_point()) for start in starts]
         result = call(*leaves)
         ends = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -69,7 +69,7 @@ def compiled_norms_and_layouts(lab: Lab) -> None:
     if lab.target.capable("nested"):
         rows = [lab.integers(size, 3).requires_grad_() for size in (2, 3, 4)]
         nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-        copied = functions.compiled(lambda n: n.clone(), fullgraph=True)(nested).values()
+        copied = functions.compile_with_aot_eager(lambda n: n.clone(), fullgraph=True)(nested).values()
         lab.same("a clone of a jagged tensor", copied.detach())
         lab.same(
             "gradients of the clone of a jagged tensor", list(torch.autograd.grad((copied * 3).sum(), rows))
@@ -87,7 +87,9 @@ def _check_compiled_rrelu(lab: Lab) -> None:
 
     negative = -(lab.floats(4, 4).abs() + 1)
     rectified = negative.clone()
-    functions.compiled(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(rectified)
+    functions.compile_with_aot_eager(lambda a: torch.rrelu_(a, 0.25, 0.75, training=True), fullgraph=True)(
+        rectified
+    )
     with lab.documented():
         lab.holds("in place: slopes in the range", bool(((rectified > negative) & (rectified < 0)).all()))
     for name, function in {
@@ -96,7 +98,7 @@ def _check_compiled_rrelu(lab: Lab) -> None:
     }.items():
         private = lab.parity("No page describes aten.rrelu_with_noise and its noise tensor")
         with private if name == "noise" else lab.documented():
-            result, noise = functions.compiled(function, fullgraph=True)(negative)
+            result, noise = functions.compile_with_aot_eager(function, fullgraph=True)(negative)
             slope = result / negative
             lab.holds(f"{name}: slopes in the range", bool(((slope > 0.249) & (slope < 0.751)).all()))
             if name == "noise":
@@ -117,8 +119,8 @@ def compiled_for_other_inputs(lab: Lab) -> None:
     longer require grad, and one tensor as two inputs.
     """
     x, y = lab.integers(4, 4), lab.integers(4, 4)
-    added = functions.compiled(lambda a, b: a * 2 + b, fullgraph=True)
-    turned = functions.compiled(lambda a, b: (a.t_(), a + b)[1])
+    added = functions.compile_with_aot_eager(lambda a, b: a * 2 + b, fullgraph=True)
+    turned = functions.compile_with_aot_eager(lambda a, b: (a.t_(), a + b)[1])
     for flags in ((True, True), (True, False), (False, False)):
         leaves = [t.clone().requires_grad_(flag) for t, flag in zip((x, y), flags, strict=True)]
         result = added(*leaves)
@@ -133,7 +135,7 @@ def compiled_for_other_inputs(lab: Lab) -> None:
     for inputs in ((x.clone(), y.clone()), (y.clone(),) * 2):
         lab.same("turned", [turned(*inputs), lab.strides(inputs[0])])
 
-    chained = functions.compiled(lambda a, b: torch.relu(a @ b), fullgraph=True)
+    chained = functions.compile_with_aot_eager(lambda a, b: torch.relu(a @ b), fullgraph=True)
     for size in (2, 3):
         left_matrix, right_matrix = (
             lab.integers(size, size).requires_grad_(),
@@ -146,12 +148,12 @@ def compiled_for_other_inputs(lab: Lab) -> None:
         )
         lab.holds(f"size {size} as eager", trees_are_equal(result.detach(), expected.detach()))
 
-    squared = functions.traced(lambda a: a * a)
+    squared = functions.trace_with_aot_autograd(lambda a: a * a)
     leaf = x.clone().requires_grad_()
     with torch.no_grad():
         quiet = squared(leaf)
     lab.same("under no_grad", [quiet, quiet.requires_grad])
-    loud = functions.traced(lambda a: a * a)(leaf)
+    loud = functions.trace_with_aot_autograd(lambda a: a * a)(leaf)
     lab.same("and with gradients", [loud.detach(), *torch.autograd.grad(loud.sum(), leaf)])
 
 
@@ -188,7 +190,9 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
             (a,) = ctx.saved_tensors
             return grad + a  # type: ignore[no-any-return]
 
-    compiled_function = functions.compiled(lambda a: SavesInput.apply((a * 2).relu()), fullgraph=True)
+    compiled_function = functions.compile_with_aot_eager(
+        lambda a: SavesInput.apply((a * 2).relu()), fullgraph=True
+    )
     for name, (pack, unpack) in hooks.items():
         counts = {"packed": 0, "unpacked": 0}
 
@@ -234,7 +238,7 @@ def compiled_under_autocast(lab: Lab) -> None:
     }
     for name, program in programs.items():
         observed = []
-        for call in (functions.traced(program), program):
+        for call in (functions.trace_with_aot_autograd(program), program):
             leaves = [x.clone().requires_grad_(), y.clone().requires_grad_()]
             with torch.autocast(lab.device.type, dtype=torch.bfloat16):
                 result = call(*leaves)

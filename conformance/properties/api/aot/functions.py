@@ -19,12 +19,12 @@ Function = Callable[..., Any]
 MakeArguments = Callable[[Sequence[torch.Tensor]], Sequence[Any]]
 
 
-def traced(function: Function, **options: Any) -> Function:
+def trace_with_aot_autograd(function: Function, **options: Any) -> Function:
     """Return the function traced by ahead-of-time autograd. Tests replace this function by a faulty one."""
     return torch_testing_internals.trace_ahead_of_time(function, **options)
 
 
-def compiled(function: Function, **options: Any) -> Function:
+def compile_with_aot_eager(function: Function, **options: Any) -> Function:
     """Return the function compiled by ``torch.compile`` with backend ``aot_eager``.
 
     Tests replace this function by a faulty one.
@@ -107,7 +107,10 @@ def compare_with_eager(
             start.detach().requires_grad_(gradients and start.is_floating_point()) for start in inputs
         ]
         actual = observe_call(
-            traced(function, **options), differentiable_inputs, make_arguments, gradients=gradients
+            trace_with_aot_autograd(function, **options),
+            differentiable_inputs,
+            make_arguments,
+            gradients=gradients,
         )
         expected = observe_call(function, differentiable_inputs, make_arguments, gradients=gradients)
         label = f"{name} with gradients" if gradients else name
@@ -193,7 +196,7 @@ def aot_calls(lab: Lab) -> None:
         return c * b
 
     compare_with_eager(lab, "no_grad inside", multiply_after_no_grad, x, y)
-    function = traced(lambda a, b: a * b)
+    function = trace_with_aot_autograd(lambda a, b: a * b)
     with torch.no_grad():
         lab.same("under no_grad", function(x.clone().requires_grad_(), y))
     lab.same("a second call with different values", function(y, x + 1))
@@ -281,7 +284,7 @@ def aot_writes_into_inputs(lab: Lab) -> None:
 
     buffers = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
     expected = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
-    traced(training_batch_norm)(x, *buffers)
+    trace_with_aot_autograd(training_batch_norm)(x, *buffers)
     training_batch_norm(x, *expected)
     lab.same("running statistics", buffers)
     lab.holds("running statistics: traced and eager agree", trees_are_equal(buffers, expected))
@@ -349,7 +352,10 @@ def aot_returns_aliases(lab: Lab) -> None:
 
     for gradients in (False, True):
         start = x.clone().requires_grad_(gradients)
-        result, expected = traced(double_and_view_under_no_grad)(start), double_and_view_under_no_grad(start)
+        result, expected = (
+            trace_with_aot_autograd(double_and_view_under_no_grad)(start),
+            double_and_view_under_no_grad(start),
+        )
         lab.same(f"under no_grad, {gradients}", [output.detach() for output in result])
         lab.holds(
             f"under no_grad, {gradients}: nothing requires grad",

@@ -94,7 +94,8 @@ def aot_exchanges_storage(lab: Lab) -> None:
     for gradients in (False, True):
         leaf = x.clone().requires_grad_(gradients)
         lab.same(
-            f"set_ of a leaf, {gradients}", functions.traced(set_to_new_tensor, in_graph=True)(leaf).detach()
+            f"set_ of a leaf, {gradients}",
+            functions.trace_with_aot_autograd(set_to_new_tensor, in_graph=True)(leaf).detach(),
         )
         lab.same(f"the leaf, {gradients}", leaf.detach())
 
@@ -120,15 +121,16 @@ def aot_exchanges_storage(lab: Lab) -> None:
             emptied = x.clone()
             emptied.untyped_storage().resize_(0)
             emptied.requires_grad_(gradients)
-            result = functions.traced(grow_storage, in_graph=True)(emptied)
+            result = functions.trace_with_aot_autograd(grow_storage, in_graph=True)(emptied)
             lab.same(f"resized up, {gradients}", [result.detach(), emptied.detach()])
             shrunk = x.clone().requires_grad_(gradients)
             lab.same(
-                f"resized down, {gradients}", functions.traced(empty_storage, in_graph=True)(shrunk).detach()
+                f"resized down, {gradients}",
+                functions.trace_with_aot_autograd(empty_storage, in_graph=True)(shrunk).detach(),
             )
             lab.same(f"bytes of a storage resized down, {gradients}", shrunk.untyped_storage().nbytes())
             reset = x.clone().requires_grad_(gradients)
-            output = functions.traced(empty_storage_and_set, in_graph=True)(reset, y)
+            output = functions.trace_with_aot_autograd(empty_storage_and_set, in_graph=True)(reset, y)
             lab.same(f"resized and set_, {gradients}", [output.detach(), reset.detach()])
 
     def set_then_write_old_view(a: torch.Tensor) -> torch.Tensor:
@@ -145,7 +147,9 @@ def aot_exchanges_storage(lab: Lab) -> None:
         return a + b
 
     def call_traced(function: Any, *starts: torch.Tensor) -> Any:
-        return functions.traced(function, in_graph=True)(*[(s + 0.0).requires_grad_() for s in starts])
+        return functions.trace_with_aot_autograd(function, in_graph=True)(
+            *[(s + 0.0).requires_grad_() for s in starts]
+        )
 
     with lab.parity("No page says that tracing refuses this write"):
         lab.raises(
@@ -228,7 +232,10 @@ def aot_writes_hidden_from_autograd(lab: Lab) -> None:
         return (a + 1).detach()
 
     observed, versions = [], []
-    for call in (functions.traced(write_and_return_detached, in_graph=True), write_and_return_detached):
+    for call in (
+        functions.trace_with_aot_autograd(write_and_return_detached, in_graph=True),
+        write_and_return_detached,
+    ):
         leaf = x.clone().requires_grad_()
         whole = leaf.clone()
         view = whole.view(-1)
@@ -329,10 +336,10 @@ def aot_inputs_turned_and_written(lab: Lab) -> None:
         make_arguments=same_tensor_twice,
     )
     for name, make in (("from the second row", same_tail_twice), ("unsqueezed", same_unsqueezed_view_twice)):
-        compare_dynamic_with_eager(
+        compare_dynamic_shapes_with_eager(
             lab, f"two views alike, {name}", lambda a, b: (a.add_(1), b.add_(1), a * 1)[2], make, x
         )
-    compare_dynamic_with_eager(
+    compare_dynamic_shapes_with_eager(
         lab,
         "overlapping, with equal numbers",
         lambda a, b, m, n: (a.add_(m), b.add_(n)),
@@ -341,7 +348,7 @@ def aot_inputs_turned_and_written(lab: Lab) -> None:
     )
 
 
-def compare_dynamic_with_eager(
+def compare_dynamic_shapes_with_eager(
     lab: Lab,
     name: str,
     function: functions.Function,
@@ -352,7 +359,7 @@ def compare_dynamic_with_eager(
     eager.
     """
     actual = functions.observe_call(
-        functions.compiled(function, dynamic=True), [x], make_arguments, gradients=False
+        functions.compile_with_aot_eager(function, dynamic=True), [x], make_arguments, gradients=False
     )
     expected = functions.observe_call(function, [x], make_arguments, gradients=False)
     lab.same(name, [actual["results"], actual["arguments"]])

@@ -19,7 +19,7 @@ from conformance.properties.api.aot.functions import trees_are_equal
 MakeCallable = Callable[[nn.Module], Callable[..., Any]]
 
 
-def traced(module: nn.Module) -> Callable[..., Any]:
+def trace_module_with_aot_autograd(module: nn.Module) -> Callable[..., Any]:
     """Return the module traced by ahead-of-time autograd. Tests replace this function by a faulty one."""
     return torch_testing_internals.trace_module_ahead_of_time(module)
 
@@ -125,7 +125,7 @@ def aot_of_modules(lab: Lab) -> None:
     }
     for name, (module, inputs) in modules.items():
         lab.to(module)
-        observed = observe_calls(copy.deepcopy(module), traced, *inputs)
+        observed = observe_calls(copy.deepcopy(module), trace_module_with_aot_autograd, *inputs)
         expected = observe_calls(copy.deepcopy(module), lambda m: m, *inputs)
         lab.close(name, observed)
         lab.holds(f"{name}, as without tracing", trees_are_close(observed, expected))
@@ -133,7 +133,8 @@ def aot_of_modules(lab: Lab) -> None:
         lab.to(norm)
         image = lab.integers(5, 4) if name == "one dimension" else lab.integers(3, 4, 2, 2)
         observed, expected = (
-            observe_calls(copy.deepcopy(norm), change, image) for change in (traced, lambda m: m)
+            observe_calls(copy.deepcopy(norm), change, image)
+            for change in (trace_module_with_aot_autograd, lambda m: m)
         )
         lab.close(f"batch norm of {name}", observed, roundings=64)
         lab.holds(f"batch norm of {name}: traced and eager agree", trees_are_close(observed, expected))
@@ -182,7 +183,7 @@ def aot_of_modules_for_inference(lab: Lab) -> None:
         ):
             before = [b.clone() for b in module.buffers()]
             with guard():
-                result, expected = traced(module)(argument), module(argument)
+                result, expected = trace_module_with_aot_autograd(module)(argument), module(argument)
             lab.close(f"{module_name}, {name}", result.clone())
             lab.holds(f"{module_name}, {name}: traced and eager agree", trees_are_close(result, expected))
             with lab.documented():

@@ -63,7 +63,7 @@ def compare_subclass_call_with_eager(
     eager.
     """
     observed = observe_subclass_call(
-        functions.traced(function, **options), make_leaves, writes_inputs=writes_inputs
+        functions.trace_with_aot_autograd(function, **options), make_leaves, writes_inputs=writes_inputs
     )
     expected = observe_subclass_call(function, make_leaves, writes_inputs=writes_inputs)
     # The strides of results may depend on the device. They are compared with eager on the same device, and
@@ -214,14 +214,18 @@ def aot_writes_into_subclasses(lab: Lab) -> None:
     )
 
     def transpose_pair_in_place() -> Any:
-        return functions.traced(lambda a, b: (b.t_(), a + 1)[1])(*tensor_and_pair_without_grad())
+        return functions.trace_with_aot_autograd(lambda a, b: (b.t_(), a + 1)[1])(
+            *tensor_and_pair_without_grad()
+        )
 
     with lab.parity("No page says that tracing refuses to transpose a subclass in place"):
         lab.raises("sizes of a pair", transpose_pair_in_place, match="subclass")
 
     def write_one_of_two_views() -> Any:
         pair = PairOfTensors(numbers[0].clone(), numbers[1].clone())
-        return functions.traced(lambda a, b: (a.mul_(2), a * b)[1])(pair.view(-1), pair.view(-1))
+        return functions.trace_with_aot_autograd(lambda a, b: (a.mul_(2), a * b)[1])(
+            pair.view(-1), pair.view(-1)
+        )
 
     with lab.parity("No page says that tracing refuses written subclasses that share storage"):
         lab.raises("pairs that share", write_one_of_two_views, match="subclass|[Aa]lias")
@@ -253,7 +257,7 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
         "like the result": lambda r: torch.ones_like(r),
     }
     for dynamic in (False, True):
-        traced_function = functions.traced(double_and_transpose, dynamic=dynamic)
+        traced_function = functions.trace_with_aot_autograd(double_and_transpose, dynamic=dynamic)
         for name, tangent in tangents.items():
             observed = []
             for call in (traced_function, double_and_transpose):
@@ -286,13 +290,15 @@ def aot_gradients_of_other_kinds(lab: Lab) -> None:
         ),
     }.items():
         leaf = start().requires_grad_()
-        functions.traced(lambda a: RecordsGradientMemoryFormat.apply(a * 3))(leaf).sum().backward()
+        functions.trace_with_aot_autograd(lambda a: RecordsGradientMemoryFormat.apply(a * 3))(
+            leaf
+        ).sum().backward()
         lab.same(f"{name}: gradient", subclasses_as_lists(leaf.grad))
     with lab.parity("No page says which memory format a gradient has inside a backward"):
         lab.same("memory formats", sorted(set(formats)))
 
     pairs: Any = lambda: PairOfTensors(x.clone(), x + 1).requires_grad_()  # noqa: E731
-    copied = functions.traced(lambda a: a * 1)
+    copied = functions.trace_with_aot_autograd(lambda a: a * 1)
     leaf = pairs()
     copied(leaf).backward(PairOfTensors(x + 2, x + 3))
     lab.same("a gradient of the result's class", subclasses_as_lists(leaf.grad))
@@ -337,7 +343,10 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
             return x + 2 * self.plain * self.pair
 
     observed = []
-    for change in (lambda module: functions.compiled(module, fullgraph=True), lambda module: module):
+    for change in (
+        lambda module: functions.compile_with_aot_eager(module, fullgraph=True),
+        lambda module: module,
+    ):
         module = ModuleWithSubclassParameters()
         result = change(module)(numbers[3])
         result.sum().backward()
@@ -352,7 +361,7 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
     lab.holds("a module: compiled and eager agree", trees_are_equal(observed[0], observed[1]))
 
     results = []
-    for change in (lambda f: functions.compiled(f, dynamic=True, fullgraph=True), lambda f: f):
+    for change in (lambda f: functions.compile_with_aot_eager(f, dynamic=True, fullgraph=True), lambda f: f):
         result = change(lambda a: a * a)(PairOfTensors(numbers[0].t(), numbers[1].t()))
         results.append([subclasses_as_lists(result), list(result.stride())])
     lab.same("the square of a transposed pair", results[0][0])

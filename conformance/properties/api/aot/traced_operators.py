@@ -22,7 +22,7 @@ from conformance.properties.api._opinfo_calls import (
 SEED = 11
 
 
-def traced(function: Callable[..., Any], *inputs: Any, tracing_mode: str) -> Callable[..., Any]:
+def trace_graph(function: Callable[..., Any], *inputs: Any, tracing_mode: str) -> Callable[..., Any]:
     """Return the graph of a function, traced on inputs. ``tracing_mode`` is ``real``, ``fake`` or
     ``symbolic`` (dynamic shapes). Tests replace this function by a faulty one.
     """
@@ -95,7 +95,7 @@ def _graph_agrees_or_cpu_fails_too(lab: Lab, call: OpInfoCall, tracing_mode: str
 
     If the target is the CPU, return True for a call that cannot be traced, and False for wrong results.
     """
-    agrees = _graph_agrees(lab, call, tracing_mode, in_place, traced)
+    agrees = _graph_agrees(lab, call, tracing_mode, in_place, trace_graph)
     if lab.target.is_cpu:
         return agrees is not False
     return agrees or _graph_agrees_on_cpu(lab, call, tracing_mode, in_place) is not True

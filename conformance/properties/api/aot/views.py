@@ -105,7 +105,7 @@ def aot_views_beside_writes(lab: Lab) -> None:
     )
 
     start = x.clone().requires_grad_()
-    result, expected = functions.traced(lambda a: (a + 1).view(-1))(start), (x + 1).view(-1)
+    result, expected = functions.trace_with_aot_autograd(lambda a: (a + 1).view(-1))(start), (x + 1).view(-1)
     result.mul_(2)
     lab.same("a result written afterwards", result.detach())
     lab.holds("a result that is written after the call", trees_are_equal(result.detach(), expected * 2))
@@ -163,7 +163,7 @@ def aot_flags_of_results(lab: Lab) -> None:
         ("a view under no_grad", view_and_product, True, False, False),
         ("grad inside", gradient_inside, True, False, True),
     ):
-        traced_function = functions.traced(function)
+        traced_function = functions.trace_with_aot_autograd(function)
         observed = []
         for call in (traced_function, function):
             a, b = x.clone().requires_grad_(first), y.clone().requires_grad_(second)
@@ -186,7 +186,7 @@ def aot_flags_of_results(lab: Lab) -> None:
         for part, value in observed[1].items():
             lab.holds(f"{name}: {part}, traced and eager agree", trees_are_equal(observed[0][part], value))
 
-    written = functions.traced(lambda a, b: a.add_(b))
+    written = functions.trace_with_aot_autograd(lambda a, b: a.add_(b))
     leaf = y.clone().requires_grad_()
     result = written(x.clone(), leaf)
     lab.same("a written input that did not require grad", result.detach())
@@ -208,7 +208,7 @@ def aot_views_that_must_not_be_written(lab: Lab) -> None:
     without tracing.
     """
     for name, function in (
-        ("traced", functions.traced(lambda a: list(a.unbind(0)))),
+        ("traced", functions.trace_with_aot_autograd(lambda a: list(a.unbind(0)))),
         ("plain", torch.unbind),
     ):
         start = lab.integers(3, 3).requires_grad_()

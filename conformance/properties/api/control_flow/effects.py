@@ -65,7 +65,7 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
             lab.raises(name, lambda call=cond_of_branches: call(pred, x), *ERRORS)  # type: ignore[misc]
             lab.raises(
                 f"{name}, in a graph",
-                lambda call=cond_of_branches: graphs.traced(
+                lambda call=cond_of_branches: graphs.trace_graph(
                     functionalize(call), pred, x, tracing_mode="symbolic"
                 ),  # type: ignore[misc]
                 *ERRORS,
@@ -178,7 +178,7 @@ def writes_inside_are_kept_inside(lab: Lab) -> None:
     }
     for name, function in functions.items():
         torch_testing_internals.reset_dynamo()
-        graph = graphs.traced(
+        graph = graphs.trace_graph(
             functionalize(function), x, row, tracing_mode="fake", allow_closed_over_tensors=True
         )
         results, expected = [graph(x, row), graph(-x, row)], [function(x, row), function(-x, row)]

@@ -24,7 +24,7 @@ from conformance.properties.api.control_flow.loops import (
 Function = Callable[..., Any]
 
 
-def traced(
+def trace_graph(
     function: Function, *inputs: Any, tracing_mode: str, allow_closed_over_tensors: bool = False
 ) -> Function:
     """Return the graph of a function, traced on inputs. ``tracing_mode`` is ``real``, ``fake`` or
@@ -48,7 +48,7 @@ def compare_graphs_with_function(
     if dynamic:
         variants.append(("traced", function, "symbolic"))
     for variant, changed, tracing_mode in variants:
-        graph = traced(changed, *calls[0], tracing_mode=tracing_mode)
+        graph = trace_graph(changed, *calls[0], tracing_mode=tracing_mode)
         results = [graph(*inputs) for inputs in calls]
         lab.same(f"{name}, {variant}, {tracing_mode}", results)
         expect_results_of_function(lab, f"{name}, {variant}, {tracing_mode}", results, function, *calls)
@@ -200,7 +200,7 @@ def compiled_control_flow(lab: Lab) -> None:
     for name, function in functions.items():
         for backend in ("eager",):
             torch_testing_internals.reset_dynamo()
-            compiled_function = compiled(function, backend)
+            compiled_function = compile_with_backend(function, backend)
             with torch.no_grad():
                 for inputs in ((x, y), (y, x)):
                     result, expected = compiled_function(*inputs), function(*inputs)
@@ -211,6 +211,6 @@ def compiled_control_flow(lab: Lab) -> None:
     torch_testing_internals.reset_dynamo()
 
 
-def compiled(function: Function, backend: str) -> Function:
+def compile_with_backend(function: Function, backend: str) -> Function:
     """Return the function compiled by ``torch.compile``. Tests replace this function by a faulty one."""
     return torch.compile(function, backend=backend, fullgraph=True)

@@ -229,7 +229,10 @@ def while_loop_counts(lab: Lab) -> None:
         ("a tree", loop_over_integer_tree, (3, 8), x + row * 7),
     ):
         torch_testing_internals.reset_dynamo()
-        for variant, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
+        for variant, call in (
+            ("plain", function),
+            ("compiled", graphs.compile_with_backend(function, "eager")),
+        ):
             *counts, last = call(x, row)
             lab.same(f"{name}, {variant}: numbers", [int(count) for count in counts])
             lab.holds(

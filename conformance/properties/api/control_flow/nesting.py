@@ -30,7 +30,7 @@ def compare_graph_with_function(
     function's results, for all of ``calls``.
     """
     torch_testing_internals.reset_dynamo()
-    graph = graphs.traced(
+    graph = graphs.trace_graph(
         function, *calls[0], tracing_mode=tracing_mode, allow_closed_over_tensors=allow_closed_over_tensors
     )
     results = [graph(*inputs) for inputs in calls]
@@ -95,8 +95,8 @@ def graphs_of_nested_cond(lab: Lab) -> None:
     y = lab.integers(3, 2)
     compare_graph_with_function(lab, "functions of torch", functions, (x, y), (y, x))
     torch_testing_internals.reset_dynamo()
-    first = graphs.traced(functions, x, y, tracing_mode="real")
-    second = graphs.traced(functionalize(first), x, y, tracing_mode="real")
+    first = graphs.trace_graph(functions, x, y, tracing_mode="real")
+    second = graphs.trace_graph(functionalize(first), x, y, tracing_mode="real")
     results = [second(x, y), second(y, x)]
     lab.same("traced anew", results)
     graphs.expect_results_of_function(lab, "traced anew", results, functions, (x, y), (y, x))
@@ -281,7 +281,7 @@ def graphs_of_closures(lab: Lab) -> None:
         )
     torch_testing_internals.reset_dynamo()
     for tracing_mode in ("real", "symbolic"):
-        graph = graphs.traced(
+        graph = graphs.trace_graph(
             functions["tensors"], lab.put(True), x, tracing_mode=tracing_mode, allow_closed_over_tensors=True
         )
         for tensor in (a, b):
@@ -326,7 +326,7 @@ def graphs_with_gradients(lab: Lab) -> None:
     predicates = [p for (p,) in predicate_combinations(lab, 1)]
     compare_graph_with_function(lab, "cond", gradients_of_cond, *[(p, x, row) for p in predicates])
     torch_testing_internals.reset_dynamo()
-    compiled = graphs.compiled(
+    compiled = graphs.compile_with_backend(
         lambda p, a, r: torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r)), "aot_eager"
     )
     for value, p in zip((True, False), predicates, strict=True):

@@ -21,7 +21,7 @@ from conformance.framework.trees import tensors
 from conformance.properties.api._opinfo_calls import OpInfoCall, describe_leaves, first_sample_calls
 
 
-class _PointwiseShapes(TorchDispatchMode):
+class _PointwiseShapeCheckingMode(TorchDispatchMode):
     """A dispatch mode that records each pointwise operator whose result does not have the broadcast shape of
     its inputs.
     """
@@ -64,7 +64,7 @@ def _call_in_place(call: OpInfoCall) -> Any:
     return call.in_place(call.arguments[0].clone(), *call.arguments[1:], **call.options)
 
 
-def _prediction_agrees(
+def _fake_prediction_agrees(
     lab: Lab, call: OpInfoCall, make_mode: Callable[[], Any], run: Callable[[OpInfoCall], Any]
 ) -> bool:
     """Return whether fake tensors predict the shapes, dtypes and devices of a call's results.
@@ -115,7 +115,7 @@ def _cpu_prediction_agrees(
             return False
 
 
-def _check_predictions(
+def _check_fake_predictions(
     lab: Lab,
     shard: int,
     shard_count: int,
@@ -125,15 +125,15 @@ def _check_predictions(
     make_mode: Callable[[], Any],
 ) -> None:
     """Record for each call of a shard whether the prediction by fake tensors is correct."""
-    for call in _strided_calls(lab, shard, shard_count):
+    for call in _calls_with_strided_tensors(lab, shard, shard_count):
         if run is _call_in_place and (call.in_place is None or call.name == "resize_"):
             continue
         with torch_testing_internals.quiet():
-            agrees = not lab.on_target or _prediction_agrees(lab, call, make_mode, run)
+            agrees = not lab.on_target or _fake_prediction_agrees(lab, call, make_mode, run)
         lab.holds(f"{call.name} {name} has the predicted metadata", agrees)
 
 
-def _strided_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
+def _calls_with_strided_tensors(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
     """Yield the calls of a shard that have tensors, all of them strided."""
     for call in first_sample_calls(lab, shard, shard_count):
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
@@ -158,9 +158,9 @@ for _part in range(4):
         This is checked for a fourth of the calls of the operator database.
         """
         with torch_testing_internals.quiet():
-            for call in _strided_calls(lab, part, 4):
+            for call in _calls_with_strided_tensors(lab, part, 4):
                 torch.manual_seed(11)
-                with _PointwiseShapes() as shapes:
+                with _PointwiseShapeCheckingMode() as shapes:
                     try:
                         _call_out_of_place(call)
                     except Exception:
@@ -176,7 +176,7 @@ for _part in range(4):
         """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for an eighth
         of the operators in torch's operator database.
         """
-        _check_predictions(
+        _check_fake_predictions(
             lab, 2 * part, 8, "of open sizes", _call_out_of_place, make_mode=_dynamic_shape_mode
         )
 
@@ -185,6 +185,6 @@ for _part in range(4):
         """Fake tensors with dynamic shapes predict the shapes and dtypes of the real results, for a fourth of
         the in-place operators in torch's operator database.
         """
-        _check_predictions(
+        _check_fake_predictions(
             lab, part, 4, "of open sizes, in place", _call_in_place, make_mode=_dynamic_shape_mode
         )

@@ -32,7 +32,7 @@ class DeviceMemory:
         """
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
-    def collect(self) -> None:
+    def collect_garbage(self) -> None:
         """Free objects that only reference cycles keep alive. Otherwise Python's garbage collector could free
         them while memory is measured.
         """

@@ -27,7 +27,7 @@ def statistics_add_up(lab: Lab) -> None:
     Reserved bytes are not fewer than allocated bytes. The peak persists until it is reset.
     """
     memory = _host_memory_model.memory_interface_of_lab(lab)
-    memory.collect()
+    memory.collect_garbage()
     before = memory.allocated()
     memory.reset_peak()
     lab.holds("after a reset, the peak equals the allocated bytes", memory.peak() == before)
@@ -63,7 +63,7 @@ def tables_of_statistics(lab: Lab) -> None:
     with ``memory_allocated`` and with ``memory_reserved``.
     """
     memory = _host_memory_model.memory_interface_of_lab(lab)
-    memory.collect()
+    memory.collect_garbage()
     block = memory.allocate(MEBIBYTE)
     stats = memory.stats()
     names = [
@@ -151,7 +151,7 @@ def nothing_is_lost(lab: Lab) -> None:
     for count in (10, 990):
         for _ in range(count):
             train_one_step()
-        memory.collect()
+        memory.collect_garbage()
         measured.append(memory.allocated())
     lab.holds("as much is allocated after a thousand steps as after ten", measured[1] <= measured[0])
     lab.same("the weight", weight)
@@ -171,7 +171,7 @@ def running_out_of_memory(lab: Lab) -> None:
     """
     memory = _host_memory_model.memory_interface_of_lab(lab)
     live = lab.integers(1000)
-    memory.collect()
+    memory.collect_garbage()
     before = memory.allocated()
     for turn in range(2):
         lab.raises(
@@ -214,7 +214,7 @@ def memory_is_reused(lab: Lab) -> None:
 
     for _ in range(3):
         allocate_and_free_blocks()
-    memory.collect()
+    memory.collect_garbage()
     before = memory.reserved()
     for _ in range(20):
         allocate_and_free_blocks()

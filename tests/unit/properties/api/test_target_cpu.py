@@ -27,13 +27,13 @@ def _with_one_added(leaf: Any) -> Any:
 
 
 def test_a_wrong_graph_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = graphs.traced
+    trace = graphs.trace_graph
 
     def wrong(*args: Any, **options: Any) -> Any:
         graph = trace(*args, **options)
         return lambda *inputs: tree_map(_with_one_added, graph(*inputs))
 
-    monkeypatch.setattr(graphs, "traced", wrong)
+    monkeypatch.setattr(graphs, "trace_graph", wrong)
     monkeypatch.setattr(graphs.torch_testing_internals, "draws_random_numbers", lambda graph: False)
     result = _behaviour_result("graphs-of-entries-1-of-8", "aot")
     assert result.verdict is Verdict.FAIL

@@ -5,7 +5,7 @@ of the two calls.
 import torch
 
 from conformance.properties.overloads import _one_argument_pairs
-from conformance.properties.overloads._modified_calls import bits_differ
+from conformance.properties.overloads._modified_calls import reference_bits_differ
 from conformance.properties.overloads._references import overload_reference
 from conformance.samples.operators import Sample
 from conformance.samples.recorded_calls import calls_of
@@ -18,8 +18,10 @@ def test_views_of_one_base_are_compared_by_their_elements() -> None:
         overload_reference(subject, "float32", Sample(0, base, (0, row))) for row in (1, 2, 1)
     )
     assert first is not None and second is not None and first_copy is not None
-    assert bits_differ(first, second) and _one_argument_pairs.results_differ(first, second)
-    assert not bits_differ(first, first_copy) and not _one_argument_pairs.results_differ(first, first_copy)
+    assert reference_bits_differ(first, second) and _one_argument_pairs.results_differ(first, second)
+    assert not reference_bits_differ(first, first_copy) and not _one_argument_pairs.results_differ(
+        first, first_copy
+    )
     assert "index" in dict(_one_argument_pairs.neighbouring_numbers(first))
 
 

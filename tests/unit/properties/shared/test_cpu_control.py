@@ -14,7 +14,7 @@ from conformance.device import process_state
 from conformance.framework.recorder import Recorder, StopAtFirstFailure
 from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
 from conformance.properties.shared.cpu_control import COMPOSITE_FAILS_TOO, CPU_FAILS_TOO, controlled_by_cpu
-from conformance.properties.shared.kernel_origin import CompositeKernels
+from conformance.properties.shared.kernel_origin import CompositeKernelsMode
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
@@ -135,7 +135,7 @@ def group_norm(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def test_composite_kernels_run_in_place_of_those_of_the_cpu() -> None:
-    with CompositeKernels("XPU") as composites:
+    with CompositeKernelsMode("XPU") as composites:
         torch.empty(2)
         assert not composites.has_replaced, "empty has no composite kernel"
         # Torch's composite kernel rejects a channels-last tensor. The CPU's own kernel accepts it.
