@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from conformance.framework.tolerances import Rule, rule
+from conformance.oracle.normalisation_tolerance import parameter_names, with_rounded_means
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
@@ -47,6 +48,8 @@ def rule_of_overload(name: str, overload: Overload, dtype: torch.dtype, sample: 
         return dataclasses.replace(
             operator_rule, scale=min(operator_rule.scale, _largest_gradient_term(overload, sample))
         )
+    if not overload.backward:
+        return with_rounded_means(operator_rule, parameter_names(overload.op), sample)
     return operator_rule
 
 
