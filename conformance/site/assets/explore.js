@@ -1,5 +1,5 @@
 "use strict";
-/* Single operators, properties, areas and results of all backends. data/index.js calls conformanceIndex, and each shard
+/* Show one operator, property, area or result on all backends. data/index.js calls conformanceIndex, and each shard calls
    conformanceShard. The fragment of the address selects the view: op=, property=, result=, q= or diff=. */
 let index;
 const shards = new Map(), waiting = new Map();
@@ -85,7 +85,7 @@ const squares = ({ dtypes, letters }) => {
   return `<span class="squares" role="img" aria-label="${text(title)}" title="${text(title)}">` +
     [...marks].map((letter) => `<i class="v-${word(letter)}"></i>`).join("") + "</span>";
 };
-/* Return the backends on which a result fails while others pass: probably a defect of these backends. */
+/* Return a note if a result fails on exactly one backend and passes on others, else "". Variants of backends are ignored. */
 function alone(found) {
   const failing = new Set(), passing = new Set();
   for (const [number, letters] of found.filter(([line]) => !index.lines[line].standIn)) ([...letters].some(bad) ? failing : passing).add(index.lines[number].backend);
@@ -186,7 +186,8 @@ async function showResult(id) {
       }).join("") + "</tbody>");
 }
 
-/* Return the shards that a query needs: the shards of its complete operator names if all terms must match, else all. */
+/* Return the numbers of the shards that a query needs: only the shards of the operators that the query names, if a result must
+   match all terms of the query; else all shards. */
 function needed(query) {
   if (/[()*"]|\bor\b|\bnot\b/i.test(query)) return everything();
   const named = query.split(/\s+/).map((term) => /^(?:op|subject):(.+)$/i.exec(term)).find(Boolean);
@@ -241,7 +242,7 @@ async function showQuery(query) {
     (found.length > SHOWN ? `<p>and ${(found.length - SHOWN).toLocaleString()} more names; narrow the query</p>` : "");
 }
 
-/* Name a run by backend, mode, build and run: the index of a line changes whenever the site is rebuilt. */
+/* Return a name of a run that stays valid when the site is rebuilt: backend, mode, build and run. */
 const runName = (line, night) => [line.backend, line.mode, line.slug, night.run].join("~");
 function findRun(name) {
   const parts = name.split("~"), run = parts.slice(3).join("~");
