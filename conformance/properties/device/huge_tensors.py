@@ -97,7 +97,7 @@ def _computations_with_expected_results() -> dict[str, tuple[Callable[[torch.Ten
         index = torch.tensor([position, ELEMENTS - 1], device=x.device)
         return _last_values(x.clone().index_fill_(0, index, 2))
 
-    def transposed(x: torch.Tensor) -> object:
+    def values_after_transposed_copy(x: torch.Tensor) -> object:
         columns = x.view(-1, 64).t().contiguous()
         row, column = divmod(position, 64)
         return int(columns[column, row]), list(columns.shape)
@@ -124,5 +124,5 @@ def _computations_with_expected_results() -> dict[str, tuple[Callable[[torch.Ten
         "index_fill_": (last_values_after_index_fill, [0, 2, *zeros_after[:-1], 2]),
         "flip": (lambda x: x.flip(0)[: FROM_END + 1].tolist(), [*zeros_after, VALUE, 0]),
         "cat": (lambda x: _last_values(torch.cat([x[: ELEMENTS // 2], x[ELEMENTS // 2 :]])), last_values),
-        "a transposed copy": (transposed, (VALUE, [64, ELEMENTS // 64])),
+        "a transposed copy": (values_after_transposed_copy, (VALUE, [64, ELEMENTS // 64])),
     }

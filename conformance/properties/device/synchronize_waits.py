@@ -87,17 +87,17 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
     def synchronize_waiting_stream() -> tuple[bool, bool] | None:
         producer, consumer, event = api.stream(), api.stream(), api.event()
 
-        def wait() -> None:
+        def synchronize_in_thread() -> None:
             event.record(producer)
             consumer.wait_event(event)
             after.record(consumer)
 
-        pending = device_api.is_delay_pending_after(api, producer, wait)
+        pending = device_api.is_delay_pending_after(api, producer, synchronize_in_thread)
         if pending is None:
             return None
         with api.on(producer):
             delay_stream(api, recorder)
-        wait()
+        synchronize_in_thread()
         done = bool(after.query())
         # Query ``after`` first: if it is done, ``event`` must be done too.
         return pending, not done or bool(event.query())

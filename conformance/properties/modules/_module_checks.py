@@ -175,11 +175,11 @@ def run_procedure(
     outcome.
     """
 
-    def call() -> Observation:
+    def run_on_device_copies() -> Observation:
         module, arguments = copy_to_device(target, sample)
         return procedure.run(module, arguments, reference.cotangents)
 
-    return attempt_on_target(target, call)
+    return attempt_on_target(target, run_on_device_copies)
 
 
 @functools.cache

@@ -57,7 +57,7 @@ def _check_error_input(
     """Call the module with one error input, and compare the exception with the CPU's exception."""
     arguments = item.module_error_input
 
-    def call(device: torch.device) -> Any:
+    def call_on_device(device: torch.device) -> Any:
         args, kwargs = arguments.constructor_input.args, dict(arguments.constructor_input.kwargs)
         module = subject.info.module_cls(*args, **kwargs).to(device).train(training)
         if arguments.forward_input is not None:
@@ -72,13 +72,13 @@ def _check_error_input(
     call_arguments = () if forward_input is None else (forward_input.args, forward_input.kwargs)
     with torch_testing_internals.torch_seeded(index):
         undeclared = undeclared_dtypes.undeclared_dtypes_of_call(
-            target, lambda: call(torch.device("cpu")), call_arguments
+            target, lambda: call_on_device(torch.device("cpu")), call_arguments
         )
     if undeclared:
         recorder.omit_for_dtypes(undeclared)
         return
-    reference = attempt(lambda: call(torch.device("cpu"))).error
-    outcome = common.attempt_on_target(target, lambda: call(target.torch_device))
+    reference = attempt(lambda: call_on_device(torch.device("cpu"))).error
+    outcome = common.attempt_on_target(target, lambda: call_on_device(target.torch_device))
     label = f"error input {index} ({arguments.desc or 'without a description'})"
     error = outcome.error
     if reference is None:

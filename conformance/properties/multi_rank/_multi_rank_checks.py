@@ -136,7 +136,7 @@ def multi_rank_property(
             f"area {area!r} is not one of {', '.join(areas.WORLD)}; add it to conformance/subjects/areas.py"
         )
 
-    def wrap(check: Callable[[MultiRankChecker], None]) -> Callable[[MultiRankChecker], None]:
+    def register_check(check: Callable[[MultiRankChecker], None]) -> Callable[[MultiRankChecker], None]:
         statement = requirement_of(check)
 
         def dtypes_to_check(target: Target, subject: Any) -> Sequence[str]:
@@ -159,4 +159,4 @@ def multi_rank_property(
         )(lambda target, subject, recorder: check(MultiRankChecker(target, recorder)))
         return check
 
-    return wrap
+    return register_check

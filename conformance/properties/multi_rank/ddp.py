@@ -206,7 +206,7 @@ def train_with_unused_parameters(rank: Rank) -> dict[str, Any]:
     parameters that get gradients.
     """
 
-    class Forked(nn.Module):
+    class TwoBranchModel(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.left, self.right = nn.Linear(3, 3), nn.Linear(3, 3)
@@ -216,7 +216,7 @@ def train_with_unused_parameters(rank: Rank) -> dict[str, Any]:
             return result
 
     torch.manual_seed(0)
-    net = wrap_in_ddp(rank, Forked(), find_unused_parameters=True)
+    net = wrap_in_ddp(rank, TwoBranchModel(), find_unused_parameters=True)
     touched = []
     for step in range(3):
         net.zero_grad()
@@ -268,7 +268,7 @@ def train_recomputing(rank: Rank, dtype: str) -> TensorsByName:
     """Train a model whose activations are recomputed in the backward pass."""
     from torch.utils.checkpoint import checkpoint
 
-    class Recomputed(nn.Module):
+    class CheckpointedModel(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             for name, part in make_model(dtype).named_children():
@@ -279,7 +279,9 @@ def train_recomputing(rank: Rank, dtype: str) -> TensorsByName:
                 x = checkpoint(part, x, use_reentrant=False)
             return x
 
-    return train(wrap_in_ddp(rank, Recomputed()), BatchSource(rank.device, dtype, rank.rank, rank.size))
+    return train(
+        wrap_in_ddp(rank, CheckpointedModel()), BatchSource(rank.device, dtype, rank.rank, rank.size)
+    )
 
 
 @multi_rank_property("ddp", dtypes=FLOATS, capabilities=_NEEDS)

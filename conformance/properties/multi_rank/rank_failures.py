@@ -158,29 +158,31 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
     """Return calls with impossible arguments, by description. The calls are the same on all ranks."""
     import torch.distributed as dist
 
-    def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    def ones_on_device(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.ones(shape, dtype=dtype, device=rank.device)
 
     size = rank.size
     return {
-        "all_gather into too few tensors": lambda: dist.all_gather([tensor(3)] * (size - 1), tensor(3)),
+        "all_gather into too few tensors": lambda: dist.all_gather(
+            [ones_on_device(3)] * (size - 1), ones_on_device(3)
+        ),
         "all_gather into tensors of another dtype": lambda: dist.all_gather(
-            [tensor(3, dtype=torch.float64) for _ in range(size)], tensor(3)
+            [ones_on_device(3, dtype=torch.float64) for _ in range(size)], ones_on_device(3)
         ),
         "all_gather_into_tensor of another size": lambda: dist.all_gather_into_tensor(
-            tensor(3 * size + 1), tensor(3)
+            ones_on_device(3 * size + 1), ones_on_device(3)
         ),
         "reduce_scatter_tensor of another size": lambda: dist.reduce_scatter_tensor(
-            tensor(3), tensor(3 * size + 1)
+            ones_on_device(3), ones_on_device(3 * size + 1)
         ),
         "all_to_all of too many tensors": lambda: dist.all_to_all(
-            [tensor(3) for _ in range(size + 1)], [tensor(3) for _ in range(size + 1)]
+            [ones_on_device(3) for _ in range(size + 1)], [ones_on_device(3) for _ in range(size + 1)]
         ),
         "all_to_all_single with sizes that do not add up": lambda: dist.all_to_all_single(
-            tensor(size), tensor(size), [2] * size, [2] * size
+            ones_on_device(size), ones_on_device(size), [2] * size, [2] * size
         ),
-        "broadcast from a rank that does not exist": lambda: dist.broadcast(tensor(3), src=size),
-        "a list in place of a tensor": lambda: dist.all_reduce([tensor(3)]),
+        "broadcast from a rank that does not exist": lambda: dist.broadcast(ones_on_device(3), src=size),
+        "a list in place of a tensor": lambda: dist.all_reduce([ones_on_device(3)]),
         "a sparse tensor": lambda: dist.broadcast(torch.eye(3).to_sparse().to(rank.device), src=0),
     }
 

@@ -157,7 +157,7 @@ class GraphReplays:
         mean of two close numbers loses the difference of the numbers.
         """
 
-        def accurate(other: Sample, reference: Reference) -> bool:
+        def cpu_result_is_within_tolerance(other: Sample, reference: Reference) -> bool:
             trial, cpu = self.recorder.scratch(), self.target.on_cpu()
             # Compare copies, because torch cannot compare an 8-bit float tensor with itself.
             cpu_outputs = trees.tree_map(
@@ -165,7 +165,9 @@ class GraphReplays:
             )
             return compare_outputs(cpu, trial, reference, cpu_outputs, policy=ComparisonPolicy(device=False))
 
-        renewed = replay_data_with_reference(self.subject, dtype_under_test(self.recorder), sample, accurate)
+        renewed = replay_data_with_reference(
+            self.subject, dtype_under_test(self.recorder), sample, cpu_result_is_within_tolerance
+        )
         if renewed is None:
             self.recorder.note(f"no other data can be made for sample {sample.index}")
         return renewed
@@ -173,11 +175,11 @@ class GraphReplays:
     def copy_into_captured_inputs(self, copy: Sample, other: Sample) -> bool:
         """Copy other data into the captured inputs. If that fails, record the error and return False."""
 
-        def work() -> None:
+        def copy_and_synchronize() -> None:
             copy_values(copy, other)
             self.target.synchronize()
 
-        outcome = attempt(work)
+        outcome = attempt(copy_and_synchronize)
         if not outcome.ok:
             report_failed_call(
                 self.target, self.recorder, other, outcome, "copying new data into captured inputs"
@@ -202,7 +204,7 @@ class GraphReplays:
                 continue
             self.computes = True
             with torch.no_grad():
-                overwritten |= attempt(lambda tensor=tensor: _overwrite(tensor)).ok  # type: ignore[misc]
+                overwritten |= attempt(lambda tensor=tensor: _overwrite_with_zeros_or_ones(tensor)).ok  # type: ignore[misc]
         self.target.synchronize()
         return overwritten
 
@@ -221,7 +223,7 @@ class GraphReplays:
             self.recorder.vacuous("no replay provably computed a result: each result equals an earlier one")
 
 
-def _overwrite(tensor: torch.Tensor) -> None:
+def _overwrite_with_zeros_or_ones(tensor: torch.Tensor) -> None:
     detached = tensor.detach()
     if bool((detached.cpu() != 0).any()):
         detached.zero_()

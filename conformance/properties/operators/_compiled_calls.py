@@ -140,7 +140,7 @@ class CompiledCallRunner:
             with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
                 return to_host(sample).call(call)
 
-        def work(call: Callable[..., Any]) -> Any:
+        def call_device_copies(call: Callable[..., Any]) -> Any:
             if first_copy is not None:
                 first_outcome = run_operator(self.target, call, first_copy)
                 if not first_outcome.ok:
@@ -151,7 +151,7 @@ class CompiledCallRunner:
         return self.call(
             sample,
             function,
-            work,
+            call_device_copies,
             on_cpu,
             cpu_function=cpu_function,
             **options,

@@ -120,14 +120,14 @@ def as_tensor_function(
         if fits and all(tensor is not primal for primal in primals):
             primals.append(tensor)
 
-    def function(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        def fill(leaf: Any) -> Any:
+    def call_with_tensors(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def replace_primal(leaf: Any) -> Any:
             for index, primal in enumerate(primals):
                 if leaf is primal:
                     return tensors[index]
             return leaf
 
-        input, args, kwargs = trees.tree_map(fill, sample.arguments)
+        input, args, kwargs = trees.tree_map(replace_primal, sample.arguments)
         result = op(input, *args, **kwargs) if wrapper is None else wrapper(op, input, *args, **kwargs)
         if sample.process is not None:
             result = sample.process(result)
@@ -137,7 +137,7 @@ def as_tensor_function(
             if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
         )
 
-    return TensorFunction(function, [primal.detach() for primal in primals])
+    return TensorFunction(call_with_tensors, [primal.detach() for primal in primals])
 
 
 def transformable_samples(

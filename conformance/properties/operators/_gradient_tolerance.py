@@ -37,7 +37,9 @@ def compare_with_float64(
     high_precision = None if applied.oracle == "same" else _float64_derivative(subject, sample, 0.0, 0)
     expected, sensitivities = reference, None
     if high_precision is not None and len(high_precision.gradients) == len(expected.gradients):
-        sensitivities = _sensitivities(subject, sample, high_precision, dtype_under_test(recorder))
+        sensitivities = _gradient_sensitivities_of_sample(
+            subject, sample, high_precision, dtype_under_test(recorder)
+        )
         expected = high_precision
     return _gradients.compare_gradients(
         target,
@@ -73,7 +75,7 @@ def _float64_derivative(subject: Subject, sample: Sample, step: float, seed: int
     return outcome.value if outcome.ok else None
 
 
-def _sensitivities(
+def _gradient_sensitivities_of_sample(
     subject: Subject, sample: Sample, high_precision: Any, dtype: torch.dtype
 ) -> list[torch.Tensor | None]:
     step = unit_of(dtype) / 2

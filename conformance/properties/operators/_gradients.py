@@ -98,10 +98,10 @@ def called_on_clone(form: Operator) -> Operator:
     The input itself must not be written, because it is a leaf that requires grad.
     """
 
-    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_on_clone(input: Any, *args: Any, **kwargs: Any) -> Any:
         return form(input.clone(), *args, **kwargs)
 
-    return call
+    return call_on_clone
 
 
 def in_place_form(info: Any) -> Operator | None:

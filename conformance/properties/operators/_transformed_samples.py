@@ -98,18 +98,18 @@ def check_transformed_sample(
 def _target_accepts(target: Target, op: Callable[..., Any], sample: Sample) -> bool:
     """Return whether the operator raises no error for a sample on the device."""
 
-    def call() -> bool:
+    def call_on_device() -> bool:
         copy = to_device(sample, target)
         return copy is not None and run_operator(target, op, copy).ok
 
-    return attempt(call).value is True
+    return attempt(call_on_device).value is True
 
 
 def cpu_accepts(op: Callable[..., Any], sample: Sample) -> bool:
     """Return whether the operator raises no error for a sample on the CPU."""
 
-    def call() -> Any:
+    def call_on_host_copy() -> Any:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             return to_host(sample).call(op)
 
-    return attempt(call).ok
+    return attempt(call_on_host_copy).ok

@@ -114,13 +114,13 @@ def _check_strided_inputs(
 def with_write_to_results(op: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls ``op`` and then fills its results with ones, in the same graph."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_and_fill_results(*args: Any, **kwargs: Any) -> Any:
         result = op(*args, **kwargs)
         for part in result if isinstance(result, (tuple, list)) else (result,):
             part.fill_(1)
         return result
 
-    return call
+    return call_and_fill_results
 
 
 def _has_no_overlapping_elements(tensor: torch.Tensor) -> bool:

@@ -62,7 +62,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
         warnings.simplefilter("ignore")
         duals: dict[int, torch.Tensor] = {}
 
-        def dual(leaf: Any) -> Any:
+        def dual_leaf(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or id(leaf) not in positions:
                 return leaf
             if id(leaf) not in duals:
@@ -70,7 +70,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
                 duals[id(leaf)] = forward_ad.make_dual(leaf.detach(), tangent)  # type: ignore[no-untyped-call]
             return duals[id(leaf)]
 
-        input, args, kwargs = trees.tree_map(dual, sample.arguments)
+        input, args, kwargs = trees.tree_map(dual_leaf, sample.arguments)
         wrapper = torch_testing_internals.gradcheck_wrapper(info)
         result = wrapper(op, input, *args, **kwargs)
         if sample.process is not None:

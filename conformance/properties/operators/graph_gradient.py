@@ -89,7 +89,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def function_with_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Callable[[Sample], Any]:
     """Return a function of a sample on the device that returns (differentiable outputs, gradients)."""
 
-    def call(sample: Sample) -> Any:
+    def run_forward_and_backward(sample: Sample) -> Any:
         inputs = _gradients.differentiable_inputs(sample)
         outputs = _gradients.differentiable_outputs(
             subject.info, _compiled_calls.unseeded_operator(subject), sample
@@ -98,7 +98,7 @@ def function_with_backward(subject: Subject, cotangents: list[torch.Tensor]) -> 
             return outputs, []
         return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
 
-    return call
+    return run_forward_and_backward
 
 
 def _cpu_derivative(info: Any, sample: Sample) -> Any:

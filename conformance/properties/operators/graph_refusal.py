@@ -115,14 +115,14 @@ def _check_accepted_capture(
 def _check_next_capture(target: Target, recorder: Recorder, sample: Sample) -> None:
     x = torch.zeros(4, device=target.device)
 
-    def work() -> list[float]:
+    def capture_and_replay() -> list[float]:
         graph = capture_call(target, lambda: x + 1)
         x.fill_(2)
         graph.replay()
         values: list[float] = graph.value.tolist()
         return values
 
-    outcome = attempt(work)
+    outcome = attempt(capture_and_replay)
     description = outcome.value if outcome.error is None else one_line(outcome.error)
     message = f"after a refused capture, a graph of x + 1 with x = 2 gives {description}."
     fact(recorder, outcome.ok and outcome.value == [3.0] * 4, Kind.STATE, message, sample=sample.index)

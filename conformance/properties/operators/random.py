@@ -132,21 +132,21 @@ def _check_distribution(target: Target, subject: Subject, recorder: Recorder) ->
     if sampler is None:
         return
 
-    def draw(seed: int) -> torch.Tensor | None:
-        def call() -> torch.Tensor:
+    def draw_with_seed(seed: int) -> torch.Tensor | None:
+        def seed_and_draw() -> torch.Tensor:
             with torch_testing_internals.quiet(), torch.no_grad():
                 target.manual_seed(seed)
                 x = torch.zeros(DRAWN_COUNT, dtype=dtype, device=device)
                 return on_host(sampler[0](unseeded_random_operator(subject), x)).to(torch.float64)
 
-        outcome = attempt_on(target, call)
+        outcome = attempt_on(target, seed_and_draw)
         if outcome.ok:
             values: torch.Tensor = outcome.value
             return values
         report_failed_call(target, recorder, Sample(-1, None), outcome, f"drawing {DRAWN_COUNT} values")
         return None
 
-    values, other_values = draw(11), draw(12)
+    values, other_values = draw_with_seed(11), draw_with_seed(12)
     if values is None or other_values is None:
         return
     different = values.shape == other_values.shape and not bool((values == other_values).all())

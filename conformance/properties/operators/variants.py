@@ -114,11 +114,11 @@ def _outcome_on_cpu(subject: Subject, name: str, sample: Sample, *, inplace: boo
     """Return the outcome of the named form on the CPU."""
     form = dict(call_forms_of_operator(unmodified_info(subject), inplace=inplace))[name]
 
-    def call() -> Any:
+    def call_form() -> Any:
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             return to_host(sample).call(form)
 
-    return attempt(call)
+    return attempt(call_form)
 
 
 def _check_in_place(

@@ -144,11 +144,11 @@ def check_vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None
     """Compare torch.func.vjp of a function under vmap with the backward of separate calls of the function."""
 
     def calling_each_row(function: transforms.Function) -> transforms.Function:
-        def call(*batch: torch.Tensor) -> Any:
+        def call_each_row(*batch: torch.Tensor) -> Any:
             rows = [function(*transforms.row_of_batch(list(batch), row)) for row in range(transforms.BATCH)]
             return tuple(transforms.stack_rows(rows))
 
-        return call
+        return call_each_row
 
     def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return _autograd_vjp(calling_each_row(function), transforms.batch_with_rolled_copies(primals))

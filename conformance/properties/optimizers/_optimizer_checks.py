@@ -145,13 +145,13 @@ def run_procedure(
 ) -> CallOutcome:
     """Run a procedure on the target with the options of an implementation, and return the outcome."""
 
-    def call() -> Observation:
+    def run_on_device() -> Observation:
         problem = sample.problem(copier_to(target))
         return procedure.run(
             problem, lambda parameters, **more: sample.build(parameters, **{**options, **more})
         )
 
-    return attempt_on_target(target, call)
+    return attempt_on_target(target, run_on_device)
 
 
 def tolerance_of(

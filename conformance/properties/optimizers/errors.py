@@ -62,7 +62,7 @@ def _check_error_input(
         return
     device = target.torch_device
 
-    def call() -> None:
+    def construct_and_step() -> None:
         parameters = arguments.params
         if parameters is None:
             parameters = [torch.nn.Parameter(torch.ones(2, 2, dtype=dtype, device=device))]
@@ -76,7 +76,7 @@ def _check_error_input(
                     parameter.grad = torch.rand_like(parameter)
                 optimizer.step()
 
-    error = common.attempt_on_target(target, call).error
+    error = common.attempt_on_target(target, construct_and_step).error
     label = f"error input {index} ({arguments.desc})"
     if error is None:
         recorder.compared(1)

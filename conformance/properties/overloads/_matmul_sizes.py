@@ -62,13 +62,13 @@ def references_of_long_matrix_products(
         if any("b" in shape for shape in shapes):
             sizes.append((_SHORT, batch))
         for length, batch in sizes if shapes else ():
-            for agreement in _agreements(reference.dtype, length):
+            for agreement in _agreements_for_sum_length(reference.dtype, length):
                 changed = _with_sizes(reference, shapes, {"k": length, "b": batch}, agreement)
                 if changed is not None:
                     yield changed
 
 
-def _agreements(dtype: torch.dtype, length: int) -> Sequence[Agreement]:
+def _agreements_for_sum_length(dtype: torch.dtype, length: int) -> Sequence[Agreement]:
     """Return the agreements with which matrix products with sums of this length are compared.
 
     Integer dtypes have no ``SUMS_OF_WHOLE_NUMBERS``, because long sums of nonzero integers overflow 8 bits.

@@ -63,12 +63,12 @@ def check_no_memory_retained(
     """Check that calls leave no device memory allocated, if the target has memory statistics."""
     retained_memory = RetainedMemory(target)
 
-    def calls(_: Any) -> None:
+    def call_repeatedly(_: Any) -> None:
         for _ in range(_CALLS):
             sample.call(op)
 
     retained_memory.record_allocated_bytes()
     for _ in range(_ROUNDS):
-        run_operator(target, calls, Sample(sample.index, None))
+        run_operator(target, call_repeatedly, Sample(sample.index, None))
         retained_memory.record_allocated_bytes()
     retained_memory.check(recorder, f"{_CALLS} calls", sample.index)

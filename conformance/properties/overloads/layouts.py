@@ -82,14 +82,14 @@ class LayoutCoverage:
         self._checked: set[tuple[CallForm, str, str]] = set()
         self._conclusive: set[tuple[CallForm, str, str]] = set()
 
-    def needs(self, combination: Combination, reference: OverloadReference) -> bool:
+    def needs_check(self, combination: Combination, reference: OverloadReference) -> bool:
         """Return whether a combination must be checked in this call, after the checks of earlier calls."""
         named = _with_argument_name(combination, reference)
         if named in self._conclusive:
             return False
         return named not in self._checked or self._is_conclusive(combination, reference)
 
-    def add(self, combination: Combination, reference: OverloadReference) -> None:
+    def record_check(self, combination: Combination, reference: OverloadReference) -> None:
         """Record that a combination was checked in a call."""
         named = _with_argument_name(combination, reference)
         self._checked.add(named)
@@ -194,20 +194,20 @@ def _check_every_layout(
     for form in call_forms_of(target, reference):
         for layout_name, layout in LAYOUTS.items():
             for tensor_index in fitting[layout_name]:
-                if not coverage.needs((form, layout_name, tensor_index), reference):
+                if not coverage.needs_check((form, layout_name, tensor_index), reference):
                     continue
                 if check_call(
                     target, recorder, reference, form, ArgumentLayout(layout, layout_name, tensor_index)
                 ).is_conclusive:
-                    coverage.add((form, layout_name, tensor_index), reference)
+                    coverage.record_check((form, layout_name, tensor_index), reference)
             if (
                 form == CallForm.FUNCTION
                 or not written[layout_name]
-                or not coverage.needs((form, layout_name, None), reference)
+                or not coverage.needs_check((form, layout_name, None), reference)
             ):
                 continue
             if check_call(target, recorder, reference, form, written_layout=layout).is_conclusive:
-                coverage.add((form, layout_name, None), reference)
+                coverage.record_check((form, layout_name, None), reference)
 
 
 def _indices_of_fitting_tensors(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
@@ -226,13 +226,13 @@ def _check_one_row_expanded(
             form
             for form in forms
             if (form, tensor_index) != (CallForm.IN_PLACE, 0)
-            and coverage.needs((form, "expanded", tensor_index), reference)
+            and coverage.needs_check((form, "expanded", tensor_index), reference)
         ]
         repeated = reference_with_equal_rows(reference, tensor_index) if forms_to_check else None
         if repeated is None:
             continue
         for form in call_forms_of(target, repeated):
-            if (form, tensor_index) == (CallForm.IN_PLACE, 0) or not coverage.needs(
+            if (form, tensor_index) == (CallForm.IN_PLACE, 0) or not coverage.needs_check(
                 (form, "expanded", tensor_index), repeated
             ):
                 continue
@@ -243,7 +243,7 @@ def _check_one_row_expanded(
                 form,
                 ArgumentLayout(with_expanded_dimension, "one row expanded", tensor_index),
             ).is_conclusive:
-                coverage.add((form, "expanded", tensor_index), repeated)
+                coverage.record_check((form, "expanded", tensor_index), repeated)
 
 
 def _predicate_calls_with_both_results(
@@ -300,7 +300,7 @@ def _check_in_four_dimensions(
         return
     for form in call_forms_of(target, deeper):
         for tensor_index, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
-            if tensor.dim() != 4 or not coverage.needs((form, _CHANNELS_LAST, tensor_index), deeper):
+            if tensor.dim() != 4 or not coverage.needs_check((form, _CHANNELS_LAST, tensor_index), deeper):
                 continue
             if check_call(
                 target,
@@ -309,7 +309,7 @@ def _check_in_four_dimensions(
                 form,
                 ArgumentLayout(channels_last_at_offset, _CHANNELS_LAST, tensor_index),
             ).is_conclusive:
-                coverage.add((form, _CHANNELS_LAST, tensor_index), deeper)
+                coverage.record_check((form, _CHANNELS_LAST, tensor_index), deeper)
 
 
 def reference_with_equal_rows(reference: OverloadReference, tensor_index: int) -> OverloadReference | None:

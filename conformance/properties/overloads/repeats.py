@@ -96,11 +96,11 @@ def _unchanged_operator(op: Any) -> Any:
 
 
 def _in_inference_mode(op: Any) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_in_inference_mode(*args: Any, **kwargs: Any) -> Any:
         with torch.inference_mode():
             return op(*args, **kwargs)
 
-    return call
+    return call_in_inference_mode
 
 
 #: Returns the callable of an overload unchanged, or wrapped so that it runs in inference mode.
@@ -181,7 +181,7 @@ def _check_repeated_calls(
     retained_memory = RetainedMemory(target)
     unspecified = relations.unspecified_outputs(base_name(reference.subject.name), reference.sample)
 
-    def calls(_: Any) -> None:
+    def call_repeatedly(_: Any) -> None:
         nonlocal started_calls
         for started_calls in range(_CALLS):
             call = started_calls
@@ -217,7 +217,7 @@ def _check_repeated_calls(
             if call % _CALLS_PER_ROUND == _CALLS_PER_ROUND - 1:
                 retained_memory.record_allocated_bytes()
 
-    first = run_operator(target, calls, Sample(reference.sample.index, None))
+    first = run_operator(target, call_repeatedly, Sample(reference.sample.index, None))
     if not first.ok:
         if started_calls and cpu_accepts_form(reference, form):
             report_failed_call(
@@ -310,7 +310,7 @@ def _check_in_threads(
 
     # The threads make only the calls under test. The results are copied afterwards, because a device whose
     # copies into views are not safe for threads has a different defect.
-    def calls(thread_sample: Sample, returned: list[list[torch.Tensor]]) -> None:
+    def call_repeatedly(thread_sample: Sample, returned: list[list[torch.Tensor]]) -> None:
         try:
             together.wait()
             with torch.no_grad():
@@ -325,8 +325,10 @@ def _check_in_threads(
         except Exception as error:
             errors.append(error)
 
-    def in_threads(_: Any) -> None:
-        threads = [threading.Thread(target=calls, args=pair) for pair in zip(copies, results, strict=True)]
+    def run_threads(_: Any) -> None:
+        threads = [
+            threading.Thread(target=call_repeatedly, args=pair) for pair in zip(copies, results, strict=True)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -343,7 +345,7 @@ def _check_in_threads(
 
     if copies[1] is None:
         return
-    outcome = run_operator(target, in_threads, Sample(reference.sample.index, None))
+    outcome = run_operator(target, run_threads, Sample(reference.sample.index, None))
     label = "of two threads at the same time"
     if not outcome.ok:
         report_failed_call(target, recorder, reference.sample, outcome, f"one of the calls {label}")

@@ -281,7 +281,7 @@ def _subnormals_and_ones(
     tensors = reference.sample.tensors()
     small = float(torch.finfo(tensors[tensor_index].dtype).tiny) / 64
 
-    def filled(tensor: torch.Tensor) -> torch.Tensor:
+    def filled_with_subnormals_and_ones(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
             return tensor
         if tensor is not tensors[tensor_index]:
@@ -292,7 +292,9 @@ def _subnormals_and_ones(
 
     yield from _yield_unless_none(
         reference_of_modified_call(
-            reference, with_mapped_tensors(reference.sample, filled), Agreement.SUBNORMALS
+            reference,
+            with_mapped_tensors(reference.sample, filled_with_subnormals_and_ones),
+            Agreement.SUBNORMALS,
         )
     )
 

@@ -112,7 +112,7 @@ def compare_outputs(
         recorder, actual, reference.outputs, label=label, sample=reference.sample.index
     ):
         return False
-    comparison = _Comparison(target, recorder, reference, policy, label, actual)
+    comparison = _OutputComparison(target, recorder, reference, policy, label, actual)
     if not comparison.metadata_agrees():
         return False
     call = reference.call
@@ -122,7 +122,7 @@ def compare_outputs(
 
 
 @dataclasses.dataclass
-class _Comparison:
+class _OutputComparison:
     """The comparison of one result with its reference. Both have the same number of leaves."""
 
     target: Target
@@ -316,7 +316,9 @@ class _Comparison:
         or infinity are not compared. A note records both changes.
         """
 
-        def compare(recorder: Recorder, tolerance: Tolerance, excused: torch.Tensor | None) -> bool:
+        def compare_with_tolerance(
+            recorder: Recorder, tolerance: Tolerance, excused: torch.Tensor | None
+        ) -> bool:
             return compare_values(
                 recorder,
                 actual,
@@ -329,7 +331,7 @@ class _Comparison:
             )
 
         trial = self.recorder.scratch()
-        agrees = compare(trial, bound, None)
+        agrees = compare_with_tolerance(trial, bound, None)
         if not agrees and on_cpu is not None and self._has_cpu_control:
             excess = excess_over_tolerance(*map(on_host, on_cpu), tolerance=bound, sensitivity=sensitivity)
             excluded = int(excess.not_finite.sum())
@@ -339,7 +341,7 @@ class _Comparison:
                     note += f"; {excluded} elements with a wrong NaN or infinity on the CPU are not compared"
                 self.recorder.note(note)
                 trial = self.recorder.scratch()
-                agrees = compare(trial, bound.widened(excess.factor), excess.not_finite)
+                agrees = compare_with_tolerance(trial, bound.widened(excess.factor), excess.not_finite)
         self.recorder.merge(trial)
         return agrees
 
@@ -377,17 +379,17 @@ class _Comparison:
         relation = self.call.relation
         assert relation is not None
 
-        def host(leaf: Any) -> Any:
+        def copy_to_host(leaf: Any) -> Any:
             return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
-        def make() -> list[Equation] | None:
+        def make_equations() -> list[Equation] | None:
             with torch.no_grad():
                 equations = relation(
-                    trees.tree_map(host, value), self.reference.high_precision, self.call.sample
+                    trees.tree_map(copy_to_host, value), self.reference.high_precision, self.call.sample
                 )
                 return None if equations is None else list(equations)
 
-        outcome = attempt(make)
+        outcome = attempt(make_equations)
         if outcome.ok:
             return outcome.value
         assert outcome.error is not None

@@ -148,7 +148,7 @@ def controlled_by_cpu(check: Check) -> Check:
     """
 
     @functools.wraps(check)
-    def controlled(target: Target, subject: Subject, recorder: Recorder) -> None:
+    def check_with_control(target: Target, subject: Subject, recorder: Recorder) -> None:
         try:
             check(target, subject, recorder)
         except StopAtFirstFailure:
@@ -160,12 +160,12 @@ def controlled_by_cpu(check: Check) -> Check:
                 raise
             recorder.first_only = False  # the first failure does not count, so search for more failures
             process_state.seed(recorder.seed, target)
-            controlled(target, subject, recorder)
+            check_with_control(target, subject, recorder)
             return
         if recorder.failed and not target.is_cpu and target.mode in CALLS:
             _all_failures_excused_by_cpu(check, target, subject, recorder)
 
-    return controlled
+    return check_with_control
 
 
 def _all_failures_excused_by_cpu(check: Check, target: Target, subject: Subject, recorder: Recorder) -> bool:

@@ -34,12 +34,12 @@ def run_operator(
     The call records no autograd graph unless ``grad`` is set.
     """
 
-    def call() -> Any:
+    def call_without_warnings() -> Any:
         with warnings.catch_warnings(), torch.set_grad_enabled(grad):
             warnings.simplefilter("ignore")
             return sample.call(op)
 
-    return attempt_on(target, call)
+    return attempt_on(target, call_without_warnings)
 
 
 def target_declares_call(
@@ -57,7 +57,7 @@ def target_declares_call(
         return True
     info = find("operator", recorder.id.case.subject).info
 
-    def call() -> Any:
+    def call_on_cpu() -> Any:
         with (
             torch_testing_internals.torch_seeded(sample.index),
             torch_testing_internals.quiet(),
@@ -67,7 +67,8 @@ def target_declares_call(
 
     declared_for_result = undeclared_dtypes.dtypes_declared_for_result(target, recorder.id)
     missing = (
-        undeclared_dtypes.undeclared_dtypes_of_call(target, call, sample.arguments) - declared_for_result
+        undeclared_dtypes.undeclared_dtypes_of_call(target, call_on_cpu, sample.arguments)
+        - declared_for_result
     )
     if derive is not None and not missing:
         with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():

@@ -16,7 +16,7 @@ from tests.injected_faults.api.faults import NAMED
 class _FreesNothing(_host_memory_model.SimulatedMemory):
     """A memory manager that frees nothing."""
 
-    def _free(self, size: int) -> None:
+    def _count_freed_bytes(self, size: int) -> None:
         return None
 
 

@@ -168,7 +168,7 @@ def autocast_of_functions(lab: Lab) -> None:
     states: list[Any] = []
 
     def product_function_with(**options: Any) -> Any:
-        class Product(torch.autograd.Function):
+        class ProductUnderAutocast(torch.autograd.Function):
             @staticmethod
             @torch.amp.custom_fwd(device_type=kind, **options)  # type: ignore[untyped-decorator]
             def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -183,7 +183,7 @@ def autocast_of_functions(lab: Lab) -> None:
                 a, b = ctx.saved_tensors
                 return grad @ b.t(), a.t() @ grad
 
-        return Product
+        return ProductUnderAutocast
 
     a, b = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3, requires_grad=True)
     for options in ({}, {"cast_inputs": torch.float32}, {"cast_inputs": torch.bfloat16}):

@@ -20,7 +20,7 @@ class _WeakReferenceableObject:
     """An object whose lifetime a behaviour observes through a weak reference."""
 
 
-class _Identity(Function):
+class _IdentityFunction(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:
         return x * 1
@@ -94,7 +94,7 @@ def cycles_within_graphs(lab: Lab) -> None:
                 custom: bool, on_tensor: bool, calls: list[int]
             ) -> tuple[torch.Tensor, Any]:
                 x = lab.put([1.0], requires_grad=True)
-                middle = _Identity.apply(x) if custom else x.clone()
+                middle = _IdentityFunction.apply(x) if custom else x.clone()
                 node: Any = middle.grad_fn
                 token = _WeakReferenceableObject()
 
@@ -216,7 +216,7 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
             del first
             lab.collect()
             lab.holds(f"the token is freed after a backward, anomaly {anomaly}", lab.gone(watch))
-    result: Any = _Identity.apply(x * 2)
+    result: Any = _IdentityFunction.apply(x * 2)
     node = result.grad_fn
     del result
     lab.collect()

@@ -228,32 +228,32 @@ def nested_checkpoints(lab: Lab) -> None:
     def raise_to_power(a: torch.Tensor, power: int = 2) -> torch.Tensor:
         return a**power
 
-    def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
+    def with_checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: checkpoint(function, *args, use_reentrant=False, **kwargs)
 
     def product_of_two_checkpoints(a: torch.Tensor) -> Any:
-        return checkpointed(raise_to_power)(a) * checkpointed(lambda b: b * 3)(a)
+        return with_checkpoint(raise_to_power)(a) * with_checkpoint(lambda b: b * 3)(a)
 
     def checkpoint_with_keyword(a: torch.Tensor, *, power: int) -> Any:
-        return checkpointed(raise_to_power)(a, power=power), "word"
+        return with_checkpoint(raise_to_power)(a, power=power), "word"
 
     for name, function in {
-        "one level": checkpointed(raise_to_power),
-        "two levels": checkpointed(checkpointed(raise_to_power)),
-        "three levels": checkpointed(checkpointed(checkpointed(raise_to_power))),
-        "children": checkpointed(product_of_two_checkpoints),
-        "children within": checkpointed(checkpointed(product_of_two_checkpoints)),
-        "keywords": lambda a: checkpointed(checkpoint_with_keyword)(a, power=3)[0],
+        "one level": with_checkpoint(raise_to_power),
+        "two levels": with_checkpoint(with_checkpoint(raise_to_power)),
+        "three levels": with_checkpoint(with_checkpoint(with_checkpoint(raise_to_power))),
+        "children": with_checkpoint(product_of_two_checkpoints),
+        "children within": with_checkpoint(with_checkpoint(product_of_two_checkpoints)),
+        "keywords": lambda a: with_checkpoint(checkpoint_with_keyword)(a, power=3)[0],
     }.items():
         out = function(x)
         lab.same(f"value of {name}", out.detach())
         lab.same(f"gradient of {name}", torch.autograd.grad(out.sum(), x)[0])
-    out = checkpointed(checkpointed(raise_to_power))(x)
+    out = with_checkpoint(with_checkpoint(raise_to_power))(x)
     (first,) = torch.autograd.grad(out.sum(), x, create_graph=True, retain_graph=True)
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
-    out = checkpointed(raise_to_power)(x)
+    out = with_checkpoint(raise_to_power)(x)
     lab.same("a retained graph", [torch.autograd.grad(out.sum(), x, retain_graph=True)[0] for _ in range(2)])
-    shared = checkpointed(lambda a: (a * a, a * 3))(x)
+    shared = with_checkpoint(lambda a: (a * a, a * 3))(x)
     lab.same("one checkpoint with two results", torch.autograd.grad(shared[0].sum() + shared[1].sum(), x)[0])
 
 

@@ -227,7 +227,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
 
     def define_with_unknown_argument() -> None:
         @custom_op(f"{SPACE}::misnamed", mutates_args={"y"})
-        def operator(x: torch.Tensor) -> None:
+        def operator_without_effect(x: torch.Tensor) -> None:
             pass
 
     with lab.parity("The page calls the behaviour undefined if mutates_args is not accurate"):
@@ -290,7 +290,7 @@ def arguments_of_operators(lab: Lab) -> None:
     lab.same("lists", double_each([x, x + 1]))
 
     @custom_op(f"{SPACE}::picks", mutates_args=())
-    def copied(x: torch.Tensor) -> torch.Tensor:
+    def copy_of_input(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
     @custom_op(f"{SPACE}::picks.second", mutates_args=())
@@ -302,7 +302,7 @@ def arguments_of_operators(lab: Lab) -> None:
 
     def define_without_tensor() -> None:
         @custom_op(f"{SPACE}::nothing", mutates_args=(), device_types="cpu")
-        def nothing() -> torch.Tensor:
+        def operator_without_arguments() -> torch.Tensor:
             return torch.ones(1)
 
     lab.raises("no tensor and no device", define_without_tensor, ValueError, match="device")

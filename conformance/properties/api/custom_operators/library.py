@@ -67,7 +67,7 @@ def derivatives_by_name(lab: Lab) -> None:
             lib=library,
         )
         op = getattr(torch.ops, SPACE).low_scale
-        lab.expect("gradient with defaults", _gradient(op, x, z=5), [30.0] * 3)
+        lab.expect("gradient with defaults", _gradient_of_operator(op, x, z=5), [30.0] * 3)
         lab.expect("gradient with keywords", torch.autograd.grad(op(x, 4, y=1, z=5).sum(), x)[0], [20.0] * 3)
         lab.same("arguments that setup_context received", received)
         library.define("low_keyword(Tensor x, *, Tensor y) -> Tensor")
@@ -89,7 +89,7 @@ def derivatives_by_name(lab: Lab) -> None:
             )
 
 
-def _gradient(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
+def _gradient_of_operator(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
     """Return the gradient of the sum of ``op(x, 2, **options)``."""
     return torch.autograd.grad(op(x, 2, **options).sum(), x)[0]
 

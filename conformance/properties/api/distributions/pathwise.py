@@ -28,14 +28,14 @@ def _derivatives_of_beta_samples(x: torch.Tensor, a: float, b: float) -> tuple[t
     inner = x.unsqueeze(-1) * (knots + 1) / 2
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
 
-    def density(t: torch.Tensor) -> torch.Tensor:
+    def beta_density(t: torch.Tensor) -> torch.Tensor:
         return (constant + (a - 1) * t.log() + (b - 1) * torch.log1p(-t)).exp()
 
     total, first, second = (torch.digamma(torch.tensor(c, dtype=torch.float64)) for c in (a + b, a, b))
-    shares = density(inner) * weights * x.unsqueeze(-1) / 2
+    shares = beta_density(inner) * weights * x.unsqueeze(-1) / 2
     by_a = (shares * (inner.log() - first + total)).sum(-1)
     by_b = (shares * (torch.log1p(-inner) - second + total)).sum(-1)
-    return -by_a / density(x), -by_b / density(x)
+    return -by_a / beta_density(x), -by_b / beta_density(x)
 
 
 def _agree_within_tolerance(actual: torch.Tensor, expected: torch.Tensor) -> bool:

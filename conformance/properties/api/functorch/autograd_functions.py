@@ -32,7 +32,7 @@ class _CopiesOfTwoInputs(torch.autograd.Function):
         return gx, gy
 
 
-class _Product(torch.autograd.Function):
+class _ProductRecordingNeededGradients(torch.autograd.Function):
     """An ``autograd.Function`` that multiplies two inputs. Its ``backward`` records ``needs_input_grad``."""
 
     records: list[Any]
@@ -47,7 +47,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> Any:
-        _Product.records.append(tuple(ctx.needs_input_grad))
+        _ProductRecordingNeededGradients.records.append(tuple(ctx.needs_input_grad))
         x, y = ctx.saved_tensors
         return g * y, g * x if ctx.needs_input_grad[1] else None
 
@@ -93,20 +93,21 @@ def functions_under_grad(lab: Lab) -> None:
         "the cotangent of an unused output is None",
         _CopiesOfTwoInputs.records and all(p == (False, True) for p in _CopiesOfTwoInputs.records),
     )
-    _Product.records = []
-    lab.expect("by the first", grad(_Product.apply)(x, y), y.cpu())
-    lab.same("by the first, twice", grad(grad(_Product.apply))(x, y))
+    _ProductRecordingNeededGradients.records = []
+    lab.expect("by the first", grad(_ProductRecordingNeededGradients.apply)(x, y), y.cpu())
+    lab.same("by the first, twice", grad(grad(_ProductRecordingNeededGradients.apply))(x, y))
     lab.holds(
         "needs_input_grad marks only the first input",
-        _Product.records and all(s == (True, False) for s in _Product.records),
+        _ProductRecordingNeededGradients.records
+        and all(s == (True, False) for s in _ProductRecordingNeededGradients.records),
     )
-    count = len(_Product.records)
-    lab.same("by both", grad(_Product.apply, argnums=(0, 1))(x, y))
-    lab.same("needs_input_grad marks both inputs", _Product.records[count:])
+    count = len(_ProductRecordingNeededGradients.records)
+    lab.same("by both", grad(_ProductRecordingNeededGradients.apply, argnums=(0, 1))(x, y))
+    lab.same("needs_input_grad marks both inputs", _ProductRecordingNeededGradients.records[count:])
     names: list[str] = []
 
     def product_and_record_grad_fn(a: torch.Tensor) -> Any:
-        b = _Product.apply(a, y)
+        b = _ProductRecordingNeededGradients.apply(a, y)
         names.append(type(b.grad_fn).__name__)
         return b
 

@@ -65,7 +65,7 @@ def batches_of_engine_calls(lab: Lab) -> None:
     )
 
 
-class Point(NamedTuple):
+class PairResult(NamedTuple):
     """A namedtuple result with two fields."""
 
     x: torch.Tensor
@@ -124,9 +124,9 @@ def batches_of_several_results(lab: Lab) -> None:
     lab.same("matmul with one matrix for the inner level", mixed)
     each = torch.stack([torch.stack([y[i] @ w for w in v[i]]) for i in range(5)])
     lab.holds("matmul with one matrix for the inner level: agrees with loops", torch.equal(mixed, each))
-    named = vmap(lambda a, b: Point(a + 1, b))(x, x[:, 0])
+    named = vmap(lambda a, b: PairResult(a + 1, b))(x, x[:, 0])
     lab.same("names", (type(named).__name__, tuple(named)))
-    lab.holds("the class of the result", isinstance(named, Point))
+    lab.holds("the class of the result", isinstance(named, PairResult))
     logits, targets = lab.floats(2, 4, 3), lab.put([[0, 1, 2, 0], [2, 2, 1, 1]])
     weight = lab.floats(3, low=0.5, high=1.0)
     losses = vmap(lambda a, t: F.nll_loss(a, t, weight=weight))(logits, targets)

@@ -227,12 +227,12 @@ def jacobians_of_jacobians(lab: Lab) -> None:
     def squares_of_first_input(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (a * a).sum()
 
-    def constant(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def constant_function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.ones((), device=a.device)
 
     for name, function in {
         "one unused input": squares_of_first_input,
-        "only unused inputs": constant,
+        "only unused inputs": constant_function,
     }.items():
         inputs = (lab.integers(2), lab.integers(3))
         result = hessian(lambda p, f=function: f(*p))(inputs)

@@ -49,7 +49,7 @@ class _CubeAndDerivative(torch.autograd.Function):
         return t * slope, 6 * x * t
 
 
-class _Product(torch.autograd.Function):
+class _ProductWithGeneratedVmap(torch.autograd.Function):
     """An ``autograd.Function`` that multiplies its two inputs, with a generated ``vmap`` rule."""
 
     generate_vmap_rule = True
@@ -154,8 +154,8 @@ def three_transforms_of_functions(lab: Lab) -> None:
     functions: dict[str, tuple[Function, int]] = {
         "a cube": (lambda x: _CubeAndDerivative.apply(x)[0], 1),
         "a cube and its derivative": (_CubeAndDerivative.apply, 1),
-        "a product": (_Product.apply, 2),
-        "a square": (lambda x: _Product.apply(x, x), 1),
+        "a product": (_ProductWithGeneratedVmap.apply, 2),
+        "a square": (lambda x: _ProductWithGeneratedVmap.apply(x, x), 1),
         "an element": (lambda x: _SelectElement.apply(x, 1) * _SelectElement.apply(x, 0), 1),
     }
     orders: dict[str, tuple[Function, ...]] = {

@@ -72,7 +72,7 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
     tokens, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
     images = lab.floats(4, 2, 6, 6)
 
-    class Residual(nn.Module):
+    class ResidualModel(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.first = nn.Conv2d(2, 4, 3, padding=1)
@@ -94,7 +94,7 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
     )
     models: dict[str, tuple[nn.Module, torch.Tensor, bool]] = {
         "embeddings": (_TokenClassifier(), tokens, False),
-        "residual convolutions": (Residual(), images, True),
+        "residual convolutions": (ResidualModel(), images, True),
         "batch norm": (normalized, images, True),
     }
     for name, (bare, inputs, wide) in models.items():

@@ -55,7 +55,7 @@ class DeviceMemory:
     def reset_peak(self) -> None:
         torch.accelerator.reset_peak_memory_stats(self.device)
 
-    def reset_accumulated(self) -> None:
+    def reset_accumulated_totals(self) -> None:
         torch.accelerator.reset_accumulated_memory_stats(self.device)
 
     def stats(self) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class SimulatedMemory(DeviceMemory):
         self.allocated_total += size
         self.peak_bytes = max(self.peak_bytes, self.current_bytes)
         self.reserved_bytes = max(self.reserved_bytes, self.current_bytes)
-        weakref.finalize(tensor.untyped_storage(), self._free, size)
+        weakref.finalize(tensor.untyped_storage(), self._count_freed_bytes, size)
         return tensor
 
-    def _free(self, size: int) -> None:
+    def _count_freed_bytes(self, size: int) -> None:
         self.current_bytes -= size
         self.freed_total += size
 
@@ -106,7 +106,7 @@ class SimulatedMemory(DeviceMemory):
     def reset_peak(self) -> None:
         self.peak_bytes = self.current_bytes
 
-    def reset_accumulated(self) -> None:
+    def reset_accumulated_totals(self) -> None:
         self.allocated_total, self.freed_total = 0, 0
 
     def stats(self) -> dict[str, Any]:

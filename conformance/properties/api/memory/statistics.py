@@ -110,7 +110,7 @@ def tables_of_statistics(lab: Lab) -> None:
         - (after["allocated_bytes.all.freed"] - freed_total)
     )
     lab.holds("allocated bytes minus freed bytes equal the change of current bytes", sums == change)
-    memory.reset_accumulated()
+    memory.reset_accumulated_totals()
     lab.holds("a reset clears the totals", memory.stats()["allocated_bytes.all.allocated"] < more.numel())
     lab.holds(
         "a reset does not change the current bytes",

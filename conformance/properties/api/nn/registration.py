@@ -176,11 +176,11 @@ class _ModuleWithoutSuperInit(nn.Module):
 
 class _ModuleWithFailingProperty(nn.Module):
     @property
-    def some(self) -> Any:
+    def failing_property(self) -> Any:
         return self.other
 
     @property
-    def fine(self) -> int:
+    def working_property(self) -> int:
         return 3
 
 

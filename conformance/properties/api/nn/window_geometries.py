@@ -27,7 +27,7 @@ _COUNT = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """A sliding window, with one number per dimension in each field."""
 
     kernel: tuple[int, ...]
@@ -41,7 +41,7 @@ class Window:
         return f"kernel {self.kernel}, stride {self.stride}, padding {self.padding}, dilation {self.dilation}"
 
 
-def _draw_windows(purpose: str, dims: int) -> Iterator[Window]:
+def _draw_windows(purpose: str, dims: int) -> Iterator[SlidingWindow]:
     """Yield ``_COUNT`` windows that depend only on the purpose and on the seed of the run.
 
     The padding is at most half the kernel's size, as pooling demands.
@@ -59,7 +59,7 @@ def _draw_windows(purpose: str, dims: int) -> Iterator[Window]:
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
         size = [r + s * draw.randint(0, 3) + draw.randint(0, 2) for r, s in zip(reach, stride, strict=True)]
         repeat = dims // count
-        yield Window(*(tuple(field * repeat) for field in (kernel, stride, padding, dilation, size)))
+        yield SlidingWindow(*(tuple(field * repeat) for field in (kernel, stride, padding, dilation, size)))
 
 
 def _draw_groups_and_channels(draw: random.Random, max_channels: int) -> tuple[int, int, int]:

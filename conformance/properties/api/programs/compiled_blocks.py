@@ -54,7 +54,7 @@ class _RandomTensors:
 
 
 @dataclasses.dataclass(frozen=True)
-class Block:
+class NetworkBlock:
     """A part of a network.
 
     ``make(tokens, width, heads, tensors)`` returns a function and its inputs. If ``is_exact`` is true, the
@@ -68,10 +68,10 @@ class Block:
 
 
 def _feed_forward_block(tokens: int, width: int, heads: int, tensors: _RandomTensors) -> _FunctionAndInputs:
-    def block(x: Any, up: Any, down: Any) -> Any:
+    def feed_forward(x: Any, up: Any, down: Any) -> Any:
         return F.linear(F.gelu(F.linear(x, up)), down)
 
-    return block, (
+    return feed_forward, (
         tensors.values(tokens, width),
         tensors.weight(2 * width, width),
         tensors.weight(width, 2 * width),
@@ -81,20 +81,24 @@ def _feed_forward_block(tokens: int, width: int, heads: int, tensors: _RandomTen
 def _gated_feed_forward_block(
     tokens: int, width: int, heads: int, tensors: _RandomTensors
 ) -> _FunctionAndInputs:
-    def block(x: Any, gate: Any, up: Any) -> Any:
+    def gated_feed_forward(x: Any, gate: Any, up: Any) -> Any:
         return F.silu(x @ gate) * (x @ up)
 
-    return block, (tensors.values(tokens, width), tensors.weight(width, width), tensors.weight(width, width))
+    return gated_feed_forward, (
+        tensors.values(tokens, width),
+        tensors.weight(width, width),
+        tensors.weight(width, width),
+    )
 
 
 def _residual_layer_norm_block(
     tokens: int, width: int, heads: int, tensors: _RandomTensors
 ) -> _FunctionAndInputs:
-    def block(x: Any, branch: Any, weight: Any, bias: Any) -> Any:
+    def add_and_normalize(x: Any, branch: Any, weight: Any, bias: Any) -> Any:
         total = x + branch
         return total, F.layer_norm(total, (width,), weight, bias)
 
-    return block, (
+    return add_and_normalize, (
         tensors.values(tokens, width),
         tensors.values(tokens, width),
         tensors.values(width),
@@ -103,21 +107,21 @@ def _residual_layer_norm_block(
 
 
 def _rms_norm_block(tokens: int, width: int, heads: int, tensors: _RandomTensors) -> _FunctionAndInputs:
-    def block(x: Any, weight: Any) -> Any:
+    def rms_norm(x: Any, weight: Any) -> Any:
         return x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-5).to(x.dtype) * weight
 
-    return block, (tensors.values(tokens, width), tensors.values(width))
+    return rms_norm, (tensors.values(tokens, width), tensors.values(width))
 
 
 def _attention_block(tokens: int, width: int, heads: int, tensors: _RandomTensors) -> _FunctionAndInputs:
-    def block(x: Any, projection: Any, out: Any) -> Any:
+    def attention(x: Any, projection: Any, out: Any) -> Any:
         parts = (x @ projection).view(tokens, 3, heads, width // heads).permute(1, 2, 0, 3)
         query, key, value = parts.unbind(0)
         scores = (query @ key.transpose(-2, -1)) * (width // heads) ** -0.5
         mixed = scores.float().softmax(-1).to(x.dtype) @ value
         return mixed.transpose(0, 1).reshape(tokens, width) @ out
 
-    return block, (
+    return attention, (
         tensors.values(tokens, width),
         tensors.weight(width, 3 * width),
         tensors.weight(width, width),
@@ -127,11 +131,11 @@ def _attention_block(tokens: int, width: int, heads: int, tensors: _RandomTensor
 def _rotary_embedding_block(
     tokens: int, width: int, heads: int, tensors: _RandomTensors
 ) -> _FunctionAndInputs:
-    def block(x: Any, cosines: Any, sines: Any) -> Any:
+    def rotary_embedding(x: Any, cosines: Any, sines: Any) -> Any:
         low, high = x.chunk(2, -1)
         return x * cosines + torch.cat((-high, low), -1) * sines
 
-    return block, (
+    return rotary_embedding, (
         tensors.values(tokens, width),
         tensors.values(tokens, width),
         tensors.values(tokens, width),
@@ -141,7 +145,7 @@ def _rotary_embedding_block(
 def _in_place_update_block(
     tokens: int, width: int, heads: int, tensors: _RandomTensors
 ) -> _FunctionAndInputs:
-    def block(x: Any, update: Any) -> Any:
+    def update_in_place(x: Any, update: Any) -> Any:
         cache = x.clone()
         rows = cache[1::2]
         rows.mul_(2)
@@ -149,31 +153,31 @@ def _in_place_update_block(
         rows.add_(update[: tokens // 2])
         return total, cache
 
-    return block, (tensors.values(tokens, width), tensors.values(tokens, width))
+    return update_in_place, (tensors.values(tokens, width), tensors.values(tokens, width))
 
 
 def _bit_reinterpretation_block(
     tokens: int, width: int, heads: int, tensors: _RandomTensors
 ) -> _FunctionAndInputs:
-    def block(x: Any, scale: Any) -> Any:
+    def modify_bits_as_integers(x: Any, scale: Any) -> Any:
         cleared = x.clone()
         integers = cleared.view(torch.int16 if x.itemsize == 2 else torch.int32)
         integers[:, ::2].bitwise_and_(-256)
         return cleared * scale
 
-    return block, (tensors.values(tokens, width), tensors.values(width))
+    return modify_bits_as_integers, (tensors.values(tokens, width), tensors.values(width))
 
 
 #: Blocks by name.
-BLOCKS: Mapping[str, Block] = {
-    "feed-forward": Block(_feed_forward_block),
-    "gated feed-forward": Block(_gated_feed_forward_block),
-    "residual and layer norm": Block(_residual_layer_norm_block),
-    "root mean square norm": Block(_rms_norm_block, other_dtypes=("float32",)),
-    "attention": Block(_attention_block, other_dtypes=("float32",)),
-    "rotated positions": Block(_rotary_embedding_block),
-    "writes through a view": Block(_in_place_update_block),
-    "a view of another dtype": Block(
+BLOCKS: Mapping[str, NetworkBlock] = {
+    "feed-forward": NetworkBlock(_feed_forward_block),
+    "gated feed-forward": NetworkBlock(_gated_feed_forward_block),
+    "residual and layer norm": NetworkBlock(_residual_layer_norm_block),
+    "root mean square norm": NetworkBlock(_rms_norm_block, other_dtypes=("float32",)),
+    "attention": NetworkBlock(_attention_block, other_dtypes=("float32",)),
+    "rotated positions": NetworkBlock(_rotary_embedding_block),
+    "writes through a view": NetworkBlock(_in_place_update_block),
+    "a view of another dtype": NetworkBlock(
         _bit_reinterpretation_block, is_exact=True, other_dtypes=("int16", "int32")
     ),
 }
@@ -236,12 +240,12 @@ def _gradient_function(function: Callable[..., Any]) -> Callable[..., Any]:
     The output gradients are the results themselves, so that each result element has its own weight.
     """
 
-    def gradients(*inputs: torch.Tensor) -> Any:
+    def gradients_of_inputs(*inputs: torch.Tensor) -> Any:
         leaves = [tensor.detach().requires_grad_() for tensor in inputs]
         results = trees.tensors(function(*leaves))
         return torch.autograd.grad(results, leaves, [result.detach() for result in results])
 
-    return gradients
+    return gradients_of_inputs
 
 
 def _with_float64_inputs(function: Callable[..., Any]) -> Callable[..., Any]:
