@@ -7,7 +7,7 @@ import sys
 
 FIGURES = (
     "eager_overhead",
-    "where_time_goes",
+    "operator_overhead",
     "opdb_pass",
     "graph_replay",
     "lazy_step",

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from benchmarks.compile_steady_state import Block
-from benchmarks.measure import medians_of, show
+from benchmarks.measure import medians_of, print_figure
 
 _BATCH, _SIZE = 8, 64
 #: Such a compiler pass would be worth its cost if it made the network 1.1 times faster.
@@ -60,7 +60,7 @@ def main() -> None:
         for first, second, name in calls:
             before, after = medians_of([first, second], 15)
             figure = f"ResNet-18 {name}, {str(dtype).removeprefix('torch.')}: channels_last / contiguous"
-            show(figure, after / before, _TARGET)
+            print_figure(figure, after / before, _TARGET)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from benchmarks.measure import medians_of, show
+from benchmarks.measure import medians_of, print_figure
 
 RANK_COUNTS = (2, 4)
 BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
@@ -92,10 +92,10 @@ def training_step(device: str, group: dist.ProcessGroup) -> Callable[[], object]
     return step
 
 
-def print_figure(figure: str, ratio: float, target: float | None) -> None:
+def print_figure_with_optional_target(figure: str, ratio: float, target: float | None) -> None:
     """Print the name of a figure and its ratio, and also the target if ``target`` is not None."""
     if target is not None:
-        show(figure, ratio, target)
+        print_figure(figure, ratio, target)
     else:
         print(f"{figure:<58} {ratio:8.2f}", flush=True)
 
@@ -112,7 +112,7 @@ def compare_calls(
         cpu, hpu = medians_of([host[name], device[name]], turns)
         if dist.get_rank() == 0:
             text = f"{name}{label}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl"
-            print_figure(text, hpu / cpu, targets.get(name))
+            print_figure_with_optional_target(text, hpu / cpu, targets.get(name))
 
 
 def run_rank(number: int, size: int, rendezvous: str) -> None:

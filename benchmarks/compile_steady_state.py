@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from benchmarks.measure import best_of, geometric_mean, show
+from benchmarks.measure import best_of, geometric_mean, print_figure
 
 
 class Block(nn.Module):
@@ -100,8 +100,8 @@ def main() -> None:
         cpu, hpu = best_of([host, device], calls, rounds=25)
         ratios.append(hpu / cpu)
         figure = f"compiled {make.__name__}: {cpu * 1e3:.2f} ms on cpu, {hpu * 1e3:.2f} ms on hpu, ratio"
-        show(figure, ratios[-1], target)
-    show("compiled training step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.0)
+        print_figure(figure, ratios[-1], target)
+    print_figure("compiled training step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.0)
 
 
 if __name__ == "__main__":

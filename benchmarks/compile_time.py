@@ -14,7 +14,7 @@ import time
 import warnings
 from pathlib import Path
 
-from benchmarks.measure import geometric_mean, show
+from benchmarks.measure import geometric_mean, print_figure
 
 ROUNDS = 3
 MODELS = ("resnet18", "transformer")
@@ -69,8 +69,10 @@ def main() -> None:
                 times.append(first_step_in_new_process(name, device))
         cpu, hpu = (statistics.median(seconds[device]) for device in DEVICES)
         ratios.append(hpu / cpu)
-        show(f"first compiled step of {name}: {cpu:.1f} s on cpu, {hpu:.1f} s on hpu, ratio", ratios[-1], 1.1)
-    show("first compiled step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.1)
+        print_figure(
+            f"first compiled step of {name}: {cpu:.1f} s on cpu, {hpu:.1f} s on hpu, ratio", ratios[-1], 1.1
+        )
+    print_figure("first compiled step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks.measure import best_of, geometric_mean, show
+from benchmarks.measure import best_of, geometric_mean, print_figure
 
 
 def calls_on(device: str) -> dict[str, Callable[[], object]]:
@@ -29,10 +29,10 @@ def main() -> None:
     for name in cpu:
         host, device = best_of([cpu[name], hpu[name]], calls=5000, rounds=15)
         ratios.append(device / host)
-        show(
+        print_figure(
             f"eager {name}: {host * 1e6:.2f} us on cpu, {device * 1e6:.2f} us on hpu, ratio", ratios[-1], 1.2
         )
-    show("eager calls, hpu / cpu, geometric mean", geometric_mean(ratios), 1.08)
+    print_figure("eager calls, hpu / cpu, geometric mean", geometric_mean(ratios), 1.08)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 from habana_frameworks.torch.internal.fusion import service
 
-from benchmarks.measure import best_of, show
+from benchmarks.measure import best_of, print_figure
 
 OPERATORS = 200
 SIZE = 32
@@ -68,9 +68,11 @@ def main() -> None:
             graph.replay()
             torch.testing.assert_close(result.cpu(), expected)
     cpu, interpreted_seconds, compiled = times
-    show(f"replay, {OPERATORS} small operators, interpreted / cpu eager", interpreted_seconds / cpu, 0.25)
+    print_figure(
+        f"replay, {OPERATORS} small operators, interpreted / cpu eager", interpreted_seconds / cpu, 0.25
+    )
     if fused.kind == "fused":
-        show(f"replay, {OPERATORS} small operators, fused / cpu eager", compiled / cpu, 0.2)
+        print_figure(f"replay, {OPERATORS} small operators, fused / cpu eager", compiled / cpu, 0.2)
 
 
 if __name__ == "__main__":

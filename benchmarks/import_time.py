@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.measure import show
+from benchmarks.measure import print_figure
 
 
 def import_seconds(autoload: str, bytecode: str) -> float:
@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as bytecode:
         import_seconds("1", bytecode)
         differences = [import_seconds("1", bytecode) - import_seconds("0", bytecode) for _ in range(15)]
-    show("import torch, time added by autoload", statistics.median(differences), 0.1, " s")
+    print_figure("import torch, time added by autoload", statistics.median(differences), 0.1, " s")
 
 
 if __name__ == "__main__":

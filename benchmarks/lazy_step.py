@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from benchmarks.measure import best_of, show
+from benchmarks.measure import best_of, print_figure
 
 
 def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
@@ -54,7 +54,7 @@ def measure() -> None:
     torch.hpu.synchronize()
     stats = _C.recipe_cache_stats()
     print(f"lazy step: {times[0] * 1e6:.0f} us on cpu, {times[1] * 1e6:.0f} us lazy; {stats}")
-    show("lazy training step, host-bound MLP / cpu eager", times[1] / times[0], 0.7)
+    print_figure("lazy training step, host-bound MLP / cpu eager", times[1] / times[0], 0.7)
 
 
 def main() -> None:

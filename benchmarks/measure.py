@@ -65,7 +65,7 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def show(figure: str, value: float, target: float, unit: str = "") -> None:
+def print_figure(figure: str, value: float, target: float, unit: str = "") -> None:
     """Print a line with the figure, its value, its target (the largest allowed value), and ``met`` or
     ``MISSED``.
     """

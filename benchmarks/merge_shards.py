@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import show
+from benchmarks.measure import print_figure
 from conformance.builds import installed_torch
 from conformance.model import digests
 from conformance.model.records import ExpectationRecord, Leg, ResultRow
@@ -167,7 +167,7 @@ def main() -> None:
     for failed in FAILED:
         seconds, size = measure_merge(failed)
         name = f"merge, {SHARDS} shards, {RESULTS:,} results, {failed / 10:g} % fail, {size:.0f} MiB"
-        show(name, seconds, 30.0, " s")
+        print_figure(name, seconds, 30.0, " s")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from benchmarks.measure import show
+from benchmarks.measure import print_figure
 from conformance.subjects.torch_databases import subjects
 
 
@@ -59,7 +59,7 @@ def main() -> None:
         host_seconds += min(pair[0] for pair in pairs)
         device_seconds += min(pair[1] for pair in pairs)
     print(f"{operators} operators, {samples} samples, {left_out} operators omitted")
-    show(
+    print_figure(
         f"op_db forward: {host_seconds:.2f} s on cpu, {device_seconds:.2f} s on hpu, ratio",
         device_seconds / host_seconds,
         1.1,

@@ -8,7 +8,7 @@ from statistics import median
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.measure import show
+from benchmarks.measure import print_figure
 
 STEPS = 50
 
@@ -37,7 +37,7 @@ def main() -> None:
     cpu, hpu = ProfilerActivity.CPU, ProfilerActivity.HPU
     pairs = [(steps_on("cpu", [cpu]), steps_on("hpu", [cpu, hpu])) for _ in range(11)]
     host, device = (median(times) for times in zip(*pairs, strict=True))
-    show(
+    print_figure(
         f"{STEPS} profiled steps: {host * 1e3:.0f} ms on cpu, {device * 1e3:.0f} ms on hpu, ratio",
         device / host,
         1.5,

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.measure import show
+from benchmarks.measure import print_figure
 
 
 def suite_minutes(level: str) -> tuple[float, int]:
@@ -23,7 +23,7 @@ def main() -> None:
     """Measure both levels, and print the minutes."""
     for level, target in (("smoke", 0.5), ("full", 6.0)):
         value, code = suite_minutes(level)
-        show(f"suite, level {level}, eager, exit {code}", value, target, " m")
+        print_figure(f"suite, level {level}, eager, exit {code}", value, target, " m")
 
 
 if __name__ == "__main__":

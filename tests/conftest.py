@@ -17,7 +17,7 @@ __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 def cli(tmp_path: Path) -> Callable[..., Run]:
     """Return a function that runs a ``conformance`` command in the test's own folder."""
 
-    def call(*arguments: str, sham: str = "good", **more: str) -> Run:
-        return conformance(tmp_path, *arguments, sham=sham, **more)
+    def call(*arguments: str, subjects: str = "good", **more: str) -> Run:
+        return conformance(tmp_path, *arguments, subjects=subjects, **more)
 
     return call

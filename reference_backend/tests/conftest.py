@@ -19,7 +19,7 @@ from tests.support.nightly import pytest_collection_modifyitems, pytest_configur
 __all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-#: Seconds after which the fixture ``gate`` opens all gates of a test and fails the test.
+#: Seconds after which the fixture ``enqueue_gate`` opens all gates of a test and fails the test.
 PATIENCE = 60
 
 
@@ -85,7 +85,7 @@ def engine_idle() -> Iterator[None]:
 
 
 @pytest.fixture
-def warm() -> Callable[[Callable[[], Any]], None]:
+def cache_output_metadata() -> Callable[[Callable[[], Any]], None]:
     """Return ``call_queued(function)``, which calls `function` while the engine queues all operators.
 
     The engine thereby caches the output metadata of the operators that `function` calls.
@@ -102,12 +102,12 @@ def warm() -> Callable[[Callable[[], Any]], None]:
 
 
 @pytest.fixture
-def gate() -> Iterator[Callable[[], Any]]:
+def enqueue_gate() -> Iterator[Callable[[], Any]]:
     """Return a function that queues a closed gate on the current stream and returns the gate.
 
     A closed gate blocks the later work of its stream until the test opens the gate. Tests use gates instead
     of sleeping. An operator without an entry in the output metadata cache runs on the host after all queued
-    work. Therefore tests call `warm` before they issue operators behind a gate.
+    work. Therefore tests call `cache_output_metadata` before they issue operators behind a gate.
     """
     import habana_frameworks.torch as ht
 

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-RULES = Path(__file__).parent
+SUPPRESSIONS_FOLDER = Path(__file__).parent
 _TESTS = "reference_backend/tests"
 #: A memory fault must terminate the processes of this test, but a sanitizer handles memory faults itself.
 _FAULTS = f"{_TESTS}/memory/test_arena.py::test_host_access_faults"
@@ -21,17 +21,17 @@ _GROWTH = f"{_TESTS}/engine/test_process_exit.py::test_reading_results_releases_
 
 
 @dataclass(frozen=True)
-class Kind:
+class SanitizerBuild:
     """A sanitizer build of the core: preloaded libraries, options of the sanitizers, and omitted tests."""
 
     libraries: tuple[str, ...]
     options: dict[str, tuple[str, ...]]
-    rules: dict[str, str]  # variable name -> file of suppressions
-    left_out: tuple[str, ...]  # tests that the runtime cannot run
+    suppression_files: dict[str, str]  # variable name -> file of suppressions
+    omitted_tests: tuple[str, ...]  # tests that the runtime cannot run
 
 
-KINDS = {
-    "thread": Kind(
+SANITIZER_BUILDS = {
+    "thread": SanitizerBuild(
         ("libtsan.so",),
         {
             "TSAN_OPTIONS": (
@@ -46,7 +46,7 @@ KINDS = {
         {"TSAN_OPTIONS": "thread_suppressions.txt"},
         (_FAULTS, _LIMITS, _FORKS),
     ),
-    "address": Kind(
+    "address": SanitizerBuild(
         ("libasan.so", "libubsan.so"),
         {
             "ASAN_OPTIONS": (
@@ -63,18 +63,18 @@ KINDS = {
 }
 
 
-def process_variables(kind: Kind, core: Path, reports: Path) -> dict[str, str]:
+def process_variables(build: SanitizerBuild, core: Path, reports: Path) -> dict[str, str]:
     """Return the environment variables of the test processes."""
     environment_variables = {
         "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # this environment has no entry point that loads the device
-        "LD_PRELOAD": " ".join(compiler_library_path(name) for name in kind.libraries),
+        "LD_PRELOAD": " ".join(compiler_library_path(name) for name in build.libraries),
     }
-    for variable, options in kind.options.items():
+    for variable, options in build.options.items():
         # Reports are written to files, so that a test still gets the exit code that it expects.
         option_list = [*options, f"log_path={reports / 'report'}"]
-        if variable in kind.rules:
-            option_list.append(f"suppressions={RULES / kind.rules[variable]}")
+        if variable in build.suppression_files:
+            option_list.append(f"suppressions={SUPPRESSIONS_FOLDER / build.suppression_files[variable]}")
         environment_variables[variable] = ":".join(option_list)
     return environment_variables
 

@@ -8,7 +8,7 @@ import shutil
 import nox
 
 from sessions.environments import ROOT, Environment, build_copy, install_torch
-from sessions.sanitize.builds import KINDS, process_variables, start_command
+from sessions.sanitize.builds import SANITIZER_BUILDS, process_variables, start_command
 from sessions.sanitize.reports import summaries
 
 FOLDER = ROOT / ".nox" / "sanitize"
@@ -27,18 +27,19 @@ def run_sanitizers(session: nox.Session, arguments: list[str]) -> None:
 
     Args:
         session: the nox session.
-        arguments: keys of ``KINDS`` (default: all), and arguments of pytest that replace ``TESTS``.
+        arguments: keys of ``SANITIZER_BUILDS`` (default: all), and arguments of pytest that replace
+            ``TESTS``.
     """
-    kinds = [argument for argument in arguments if argument in KINDS]
-    pytest_arguments = [argument for argument in arguments if argument not in KINDS]
+    builds = [argument for argument in arguments if argument in SANITIZER_BUILDS]
+    pytest_arguments = [argument for argument in arguments if argument not in SANITIZER_BUILDS]
     environment = Environment(session, "sanitize")
     install_torch(environment)
     environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy", "hypothesis")
     environment.install("-e", str(ROOT))
     failed = [
-        kind
-        for kind in kinds or KINDS
-        if not _passes_without_reports(session, environment, kind, pytest_arguments)
+        build
+        for build in builds or SANITIZER_BUILDS
+        if not _passes_without_reports(session, environment, build, pytest_arguments)
     ]
     if failed:
         session.error(f"failed tests or reports: {', '.join(failed)}")
@@ -48,18 +49,18 @@ def _passes_without_reports(
     session: nox.Session, environment: Environment, name: str, pytest_arguments: list[str]
 ) -> bool:
     """Build a core and run the tests on it. Return True if all passed without a report."""
-    kind = KINDS[name]
+    build = SANITIZER_BUILDS[name]
     core = build_copy(environment, FOLDER / name, f"for {name}", HPU_REFERENCE_SANITIZE=name)
     reports = FOLDER / name / "reports"
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir()
     workers = ("-n", str(os.cpu_count() or 1), "--dist", "loadfile")
-    left_out = [f"--deselect={test}" for test in kind.left_out]
+    omitted_tests = [f"--deselect={test}" for test in build.omitted_tests]
     passed = True
     try:
         environment.run(
-            *("python", "-m", "pytest", "-q", *workers, *left_out, *(pytest_arguments or TESTS)),
-            env=process_variables(kind, core, reports),
+            *("python", "-m", "pytest", "-q", *workers, *omitted_tests, *(pytest_arguments or TESTS)),
+            env=process_variables(build, core, reports),
             through=start_command(),
         )
     except nox.command.CommandFailed:

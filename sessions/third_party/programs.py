@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class ProgramTestRun:
     """One test command of a client (third-party program): its name, arguments and environment variables."""
 
     name: str
@@ -22,7 +22,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Client:
+class ThirdPartyProgram:
     """A third-party program, its requirements besides torch, and its tests.
 
     In requirements and arguments, ``{backend}`` denotes the folder of the reference device.
@@ -31,7 +31,7 @@ class Client:
     name: str
     version: str
     requirements: tuple[str, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[ProgramTestRun, ...]
     #: Whether the client's source tree is required (option ``--tree``), because its own tests run. Otherwise
     #: this project's tests run, which import the installed client.
     has_tree: bool = True
@@ -44,23 +44,25 @@ class Client:
     python: str = ""
     torch: str = ""
     #: Packages that a CUDA build of torch installs and that break the client without a GPU.
-    without: tuple[str, ...] = ()
+    excluded_packages: tuple[str, ...] = ()
     #: Whether ``import torch`` must load the device, because the client does not import the device itself.
-    asks_torch: bool = False
+    needs_autoload: bool = False
     #: Whether the client's source tree is installed. Otherwise only its tests are used.
     is_installed: bool = True
     #: Environment variables for the build of the requirements.
-    build: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    build_variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: The number of the client's own tests, or 0. If the number is not 0, the page lists the client's tests
     #: that pass in no run.
-    tests: int = 0
+    own_test_count: int = 0
     #: Tests that cannot pass: patterns of the text "test: failure text", and the reason of each pattern.
-    misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    known_failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def _run_of_project_tests(name: str, file: str, **variables: str) -> Run:
+def _make_run_of_project_tests(name: str, file: str, **variables: str) -> ProgramTestRun:
     """Return a run of the test file ``reference_backend/tests/third_party/<file>``."""
-    return Run(name, (f"{{backend}}/tests/third_party/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0", **variables})
+    return ProgramTestRun(
+        name, (f"{{backend}}/tests/third_party/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0", **variables}
+    )
 
 
 _QUIET = ("-W", "ignore::FutureWarning", "-q")
@@ -74,8 +76,8 @@ _OF_LIGHTNING = {
     "HPU_REFERENCE_SMI_VERSION": "1.18.0",
     "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",
 }
-CLIENTS = (
-    Client(
+THIRD_PARTY_PROGRAMS = (
+    ThirdPartyProgram(
         "lightning-habana",
         "1.7.0",
         (
@@ -84,26 +86,26 @@ CLIENTS = (
             "tensorboard", "requests", "neural-compressor-pt==3.4", "habana-pyhlml",
         ),
         (
-            Run(
+            ProgramTestRun(
                 "one device",
                 ("tests", *_LIGHTNING, "-m", "not standalone and not standalone_only"),
                 _OF_LIGHTNING,
                 retry_alone=True,
             ),
-            Run(
+            ProgramTestRun(
                 "two ranks",
                 ("tests", "--hpus", "2", *_QUIET, "-m", "standalone or standalone_only"),
                 _OF_LIGHTNING,
                 separate_processes=True,
             ),
             # The next two runs contain tests that the client skips on Gaudi 2, the default simulated device.
-            Run(
+            ProgramTestRun(
                 "one device, Gaudi 3",
                 ("tests/test_pytorch/strategies/test_deepspeed.py", *_LIGHTNING,
                  "-k", "test_lightning_model and -3]"),
                 {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI3"},
             ),
-            Run(
+            ProgramTestRun(
                 "one device, first Gaudi",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "-k", "not_supported_on_gaudi"),
                 # neural_compressor does not support the first Gaudi. With software 1.16, the client does not
@@ -111,19 +113,19 @@ CLIENTS = (
                 {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI",
                  "HPU_REFERENCE_SMI_VERSION": "1.16.0"},
             ),
-            Run(
+            ProgramTestRun(
                 "autocast lists",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "--runxfail",
                  "-k", "test_autocast_operators_override"),
                 {**_OF_LIGHTNING, "LOWER_LIST": "tests/test_pytorch/ops_fp32.txt",
                  "FP32_LIST": "tests/test_pytorch/ops_bf16.txt"},
             ),
-            _run_of_project_tests(
+            _make_run_of_project_tests(
                 "its examples, one and two ranks", "test_lightning_examples.py", **_OF_LIGHTNING
             ),
-            _run_of_project_tests("programs of its guide", "test_lightning_guide.py", **_OF_LIGHTNING),
+            _make_run_of_project_tests("programs of its guide", "test_lightning_guide.py", **_OF_LIGHTNING),
         ),
-        tests=392,
+        own_test_count=392,
         sources=("deepspeed==0.14.4",),
         needs_data=True,
         # The client uses results of importlib.resources.path as paths, which works up to Python 3.10. Torch
@@ -131,13 +133,13 @@ CLIENTS = (
         # Gaudi software.
         python="3.10",
         torch="2.6.0",
-        without=("triton",),
-        build={
+        excluded_packages=("triton",),
+        build_variables={
             "DS_BUILD_OPS": "0",
             "DS_ACCELERATOR": "cpu",
             "DS_BUILD_STRING": "+hpu.synapse.v1.18.0",
         },
-        misses={
+        known_failures={
             r"test_compiled_model_\w*log_metric\w*: [\s\S]*Guard check failed": (
                 "torch's Dynamo cannot trace lightning's log"
             ),
@@ -152,7 +154,7 @@ CLIENTS = (
             ),
         },
     ),
-    Client(
+    ThirdPartyProgram(
         "gaudi-pytorch-bridge",
         "1.19.0",
         (
@@ -160,7 +162,7 @@ CLIENTS = (
             "habana-pyhlml",
         ),
         tuple(
-            Run(
+            ProgramTestRun(
                 f"its tests, {mode}",
                 ("tests/pytest_working", "--mode", mode, "-n", "2", "-q", "--continue-on-collection-errors"),
                 {"PT_HPU_LAZY_MODE": "0"},
@@ -168,7 +170,7 @@ CLIENTS = (
             for mode in ("eager", "compile")
         ),
         is_installed=False,
-        misses={
+        known_failures={
             r"test_unique2?\b[\s\S]*NoneType": "the test expects None for an output that was not requested",
             r"test_add_relu[\s\S]*INTERNAL ASSERT FAILED[\s\S]*BinaryOps": (
                 "torch's CPU kernel lacks the dtype"
@@ -182,45 +184,45 @@ CLIENTS = (
             ),
         },
     ),
-    Client(
+    ThirdPartyProgram(
         "DeepSpeed",
         "0.19.5",
         ("setuptools", "wheel", "numpy", "pytest", "deepspeed==0.19.5"),
-        (_run_of_project_tests("two ranks", "test_deepspeed.py"),),
+        (_make_run_of_project_tests("two ranks", "test_deepspeed.py"),),
         has_tree=False,
-        build={"DS_BUILD_OPS": "0"},
+        build_variables={"DS_BUILD_OPS": "0"},
     ),
-    Client(
+    ThirdPartyProgram(
         "accelerate",
         "1.15.0",
         ("numpy", "pytest", "accelerate==1.15.0", "torchdata"),
-        (_run_of_project_tests("its scripts, one and two ranks", "test_accelerate.py"),),
+        (_make_run_of_project_tests("its scripts, one and two ranks", "test_accelerate.py"),),
         has_tree=False,
     ),
-    Client(
+    ThirdPartyProgram(
         "transformers",
         "5.24.0",
         ("setuptools>=77", "wheel", "numpy", "pytest", "transformers==5.24.0", "accelerate==1.15.0"),
-        (_run_of_project_tests("Trainer, one and two ranks", "test_transformers.py"),),
+        (_make_run_of_project_tests("Trainer, one and two ranks", "test_transformers.py"),),
         has_tree=False,
-        asks_torch=True,
+        needs_autoload=True,
     ),
-    Client(
+    ThirdPartyProgram(
         "bitsandbytes",
         "0.50.2",
         ("numpy", "pytest", "bitsandbytes==0.50.2"),
-        (_run_of_project_tests("4-bit weights", "test_bitsandbytes.py"),),
+        (_make_run_of_project_tests("4-bit weights", "test_bitsandbytes.py"),),
         has_tree=False,
     ),
-    Client(
+    ThirdPartyProgram(
         "torchtitan",
         "0.2.2",
         ("setuptools>=77", "wheel", "numpy", "pytest", "torchtitan==0.2.2", "triton"),
-        (_run_of_project_tests("its debug model, two ranks", "test_torchtitan.py"),),
+        (_make_run_of_project_tests("its debug model, two ranks", "test_torchtitan.py"),),
         has_tree=False,
-        asks_torch=True,
+        needs_autoload=True,
     ),
-    Client(
+    ThirdPartyProgram(
         "optimum-habana",
         "1.21.2",
         (
@@ -228,8 +230,8 @@ CLIENTS = (
             "torchvision==0.28.0", "peft==0.17.0", "trl==0.9.6", "rich", "datasets==3.6.0", "pyarrow<20",
             "habana-pyhlml",
         ),
-        (_run_of_project_tests("imports and trainer", "test_optimum.py"),),
+        (_make_run_of_project_tests("imports and trainer", "test_optimum.py"),),
         has_tree=False,
-        asks_torch=True,
+        needs_autoload=True,
     ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from xml.etree import ElementTree
 
-from sessions.third_party.programs import Client
+from sessions.third_party.programs import ThirdPartyProgram
 
 #: End of the name of a report that ranks may write too. pytest replaces the variable by the rank's number.
 RANK = "-rank$LOCAL_RANK"
@@ -23,7 +23,7 @@ FOLDERS = re.compile(r"(?<![\w:/])/(?:[\w.+-]+/)+")
 class ProgramTestResults:
     """The test results of one run of a client."""
 
-    client: Client
+    program: ThirdPartyProgram
     run: str
     #: The versions of Python and torch.
     releases: str = ""
@@ -40,7 +40,11 @@ class ProgramTestResults:
 
 
 def read_reports(
-    client: Client, name: str, reports: list[Path], retry_reports: Sequence[Path] = (), releases: str = ""
+    program: ThirdPartyProgram,
+    name: str,
+    reports: list[Path],
+    retry_reports: Sequence[Path] = (),
+    releases: str = "",
 ) -> ProgramTestResults:
     """Return the results of one run, from the reports of pytest and of the retries in separate processes.
 
@@ -51,7 +55,7 @@ def read_reports(
     alone -= {
         test for report in retry_reports for rank in _rank_reports(report) for test, _ in _failures(rank)
     }
-    outcome = ProgramTestResults(client, name, releases)
+    outcome = ProgramTestResults(program, name, releases)
     for report in reports:
         failed = dict(failure for rank in _rank_reports(report) for failure in _failures(rank))
         try:
@@ -106,7 +110,7 @@ def _passed(report: Path) -> Iterator[str]:
 def _add_report(
     outcome: ProgramTestResults, report: Path, alone: Set[str], failed_in_ranks: Mapping[str, str]
 ) -> None:
-    client = outcome.client
+    program = outcome.program
     for case in ElementTree.parse(report).iter("testcase"):
         test = _test_name(case)
         failure = next(
@@ -123,7 +127,7 @@ def _add_report(
             cause = next(
                 (
                     explanation
-                    for pattern, explanation in client.misses.items()
+                    for pattern, explanation in program.known_failures.items()
                     if re.search(pattern, searched_text)
                 ),
                 "",
@@ -180,14 +184,14 @@ def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
             _count_tests(outcome.skipped),
         )
         counts = (outcome.note, "", "", "") if outcome.note else (len(outcome.passed), *other_counts)
-        cells = (outcome.client.name, outcome.client.version, outcome.releases, outcome.run, *counts)
+        cells = (outcome.program.name, outcome.program.version, outcome.releases, outcome.run, *counts)
         yield f"| {' | '.join(map(str, cells))} |"
-    for client in dict.fromkeys(outcome.client.name for outcome in outcomes):
-        yield from _never_passed_lines([outcome for outcome in outcomes if outcome.client.name == client])
+    for program in dict.fromkeys(outcome.program.name for outcome in outcomes):
+        yield from _never_passed_lines([outcome for outcome in outcomes if outcome.program.name == program])
     for outcome in outcomes:
         if outcome.alone:
             yield ""
-            yield f"## {outcome.client.name}, {outcome.run}: passed in a separate process"
+            yield f"## {outcome.program.name}, {outcome.run}: passed in a separate process"
             yield ""
             yield "These tests failed in one process with other tests, and passed in a separate process."
             yield ""
@@ -205,10 +209,10 @@ def page_lines(outcomes: list[ProgramTestResults]) -> Iterator[str]:
 
 def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]:
     """Yield the lines that list the client's own tests that passed in no run."""
-    client = outcomes[0].client
-    if not client.tests or any(outcome.note for outcome in outcomes):
+    program = outcomes[0].program
+    if not program.own_test_count or any(outcome.note for outcome in outcomes):
         return
-    own_runs = {run.name for run in client.runs if not run.arguments[0].startswith("{backend}")}
+    own_runs = {run.name for run in program.runs if not run.arguments[0].startswith("{backend}")}
     passed_tests, not_passed_tests = set[str](), set[str]()
     for outcome in outcomes:
         if outcome.run in own_runs:
@@ -218,13 +222,13 @@ def _never_passed_lines(outcomes: Sequence[ProgramTestResults]) -> Iterator[str]
     reported_count = len(passed_tests) + len(never_passed)
     yield ""
     yield (
-        f"{len(passed_tests)} of the {client.tests} tests of {client.name} pass, or fail as {client.name} "
-        f"expects, in at least one run.{' The other tests:' if never_passed else ''}"
+        f"{len(passed_tests)} of the {program.own_test_count} tests of {program.name} pass, or fail as "
+        f"{program.name} expects, in at least one run.{' The other tests:' if never_passed else ''}"
     )
     if never_passed:
         yield from ("", "```text", *never_passed, "```")
-    if reported_count != client.tests:
-        yield from ("", f"**The runs of {client.name} report {reported_count} tests.**")
+    if reported_count != program.own_test_count:
+        yield from ("", f"**The runs of {program.name} report {reported_count} tests.**")
 
 
 def _lines_by_reason(
@@ -234,7 +238,7 @@ def _lines_by_reason(
     if not tests:
         return
     yield ""
-    yield f"## {outcome.client.name}, {outcome.run}: {title}"
+    yield f"## {outcome.program.name}, {outcome.run}: {title}"
     yield ""
     for reason, names in sorted(tests.items(), key=lambda row: -len(row[1])):
         yield f"{reason or without}: {len(names)}"

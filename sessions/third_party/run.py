@@ -29,14 +29,14 @@ from sessions.environments import (
     write_smi_script,
 )
 from sessions.interpreters import interpreter_of
-from sessions.third_party.programs import CLIENTS, Client
+from sessions.third_party.programs import THIRD_PARTY_PROGRAMS, ThirdPartyProgram
 from sessions.third_party.reports import RANK, ProgramTestResults, counts_sentence, page_lines, read_reports
 
 PAGE = ROOT / "docs" / "third-party-programs.md"
 NOT_TO_BE_HAD = "source not to be had"
 
 
-def run_clients(session: nox.Session) -> None:
+def run_third_party_programs(session: nox.Session) -> None:
     """Install and run the third-party programs, and write their page. Fail if a test fails unexpectedly."""
     parser = argparse.ArgumentParser(prog="nox -s third_party --", allow_abbrev=False)
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
@@ -45,7 +45,7 @@ def run_clients(session: nox.Session) -> None:
     parser.add_argument("--page", action="store_true", help="write docs/third-party-programs.md")
     options = parser.parse_args(session.posargs)
     trees = dict(option.split("=", 1) for option in options.tree if "=" in option)
-    names = {client.name for client in CLIENTS}
+    names = {program.name for program in THIRD_PARTY_PROGRAMS}
     for name in [*trees, *(options.client or [])]:
         if name not in names:
             session.error(f"client {name!r} does not exist: use one of {', '.join(sorted(names))}")
@@ -56,51 +56,51 @@ def run_clients(session: nox.Session) -> None:
     prepare_device(session)  # builds the core that the environments share
     outcomes = [
         outcome
-        for client in CLIENTS
-        if options.client is None or client.name in options.client
-        for outcome in outcomes_of(session, client, trees.get(client.name), output)
+        for program in THIRD_PARTY_PROGRAMS
+        if options.client is None or program.name in options.client
+        for outcome in outcomes_of(session, program, trees.get(program.name), output)
     ]
     text = "\n".join(page_lines(outcomes)) + "\n"
     (output / "third-party-programs.md").write_text(text)
     if options.page:
         PAGE.write_text(text)
     for outcome in outcomes:
-        session.log(f"{outcome.client.name}, {outcome.run}: {counts_sentence(outcome)}")
+        session.log(f"{outcome.program.name}, {outcome.run}: {counts_sentence(outcome)}")
     if unexpected := [test for outcome in outcomes for test in outcome.failed.get("", [])]:
         session.error(f"{len(unexpected)} tests failed unexpectedly, first {unexpected[0]}")
 
 
 def outcomes_of(
-    session: nox.Session, client: Client, tree: str | None, output: Path
+    session: nox.Session, program: ThirdPartyProgram, tree: str | None, output: Path
 ) -> Iterator[ProgramTestResults]:
     """Run a client; yield one result for each run."""
-    if client.has_tree and tree is None:
-        yield ProgramTestResults(client, "all", note=NOT_TO_BE_HAD)
+    if program.has_tree and tree is None:
+        yield ProgramTestResults(program, "all", note=NOT_TO_BE_HAD)
         return
-    if client.python and interpreter_of(client.python) is None:
-        yield ProgramTestResults(client, "all", note=f"Python {client.python} is not available")
+    if program.python and interpreter_of(program.python) is None:
+        yield ProgramTestResults(program, "all", note=f"Python {program.python} is not available")
         return
-    folder = output / client.name
+    folder = output / program.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     source = unpack_source(session, Path(tree), folder) if tree is not None else folder
-    environment = Environment(session, f"client-{client.name.lower()}", python=client.python)
-    install_torch(environment, client.torch or TORCH)
+    environment = Environment(session, f"client-{program.name.lower()}", python=program.python)
+    install_torch(environment, program.torch or TORCH)
     constraints = folder / "constraints.txt"
     constraints.write_text(f"torch=={environment.version_of('torch').partition('+')[0]}\n")
     limits = ("--constraint", str(constraints))
-    requirements = [requirement.format(backend=BACKEND) for requirement in client.requirements]
+    requirements = [requirement.format(backend=BACKEND) for requirement in program.requirements]
     backend = BACKEND
-    if client.torch:
+    if program.torch:
         environment.install("setuptools>=77,<81", "wheel", "ninja", "numpy<2.3")
-        backend = build_copy(environment, environment.folder, f"for torch {client.torch}")
+        backend = build_copy(environment, environment.folder, f"for torch {program.torch}")
         write_smi_script(environment)
     build_tools = ("setuptools", "wheel", "numpy")
     first = [requirement for requirement in requirements if requirement.startswith(build_tools)]
     environment.install(*limits, *first)
-    environment.install(*limits, "--no-build-isolation", *requirements, env=dict(client.build))
-    for number, requirement in enumerate(client.sources):
-        uninstall_excluded(environment, client)
+    environment.install(*limits, "--no-build-isolation", *requirements, env=dict(program.build_variables))
+    for number, requirement in enumerate(program.sources):
+        uninstall_excluded(environment, program)
         source_folder = folder / f"source-{number}"
         download_options = (
             "--no-deps",
@@ -113,16 +113,18 @@ def outcomes_of(
         environment.run("python", "-m", "pip", "download", "-q", requirement, *download_options)
         (archive,) = source_folder.iterdir()
         requirement_tree = str(unpack_source(session, archive, source_folder))
-        environment.install(*limits, "--no-build-isolation", requirement_tree, env=dict(client.build))
-    uninstall_excluded(environment, client)
-    if client.asks_torch:
+        environment.install(
+            *limits, "--no-build-isolation", requirement_tree, env=dict(program.build_variables)
+        )
+    uninstall_excluded(environment, program)
+    if program.needs_autoload:
         install_device(environment)
-    if client.has_tree and client.is_installed:
+    if program.has_tree and program.is_installed:
         environment.install("--no-deps", "--no-build-isolation", str(source))
-    if client.needs_data:
+    if program.needs_data:
         write_digits(source / "data" / "MNIST" / "raw")
         write_text(source / "data" / "wikitext-2.txt")
-    for number, test_run in enumerate(client.runs):
+    for number, test_run in enumerate(program.runs):
         # Set HABANA_LOGS, because the driver installation of a machine with real devices sets it to another
         # folder.
         variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **test_run.variables}
@@ -144,12 +146,12 @@ def outcomes_of(
             for test, report in zip(failed, retry_reports, strict=True):
                 run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
         releases = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"
-        yield read_reports(client, test_run.name, reports, retry_reports, releases)
+        yield read_reports(program, test_run.name, reports, retry_reports, releases)
 
 
-def uninstall_excluded(environment: Environment, client: Client) -> None:
+def uninstall_excluded(environment: Environment, program: ThirdPartyProgram) -> None:
     """Uninstall the packages that the client cannot work with."""
-    for name in filter(environment.version_of, client.without):
+    for name in filter(environment.version_of, program.excluded_packages):
         environment.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", name)
 
 

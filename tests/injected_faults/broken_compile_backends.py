@@ -9,7 +9,7 @@ import torch
 from torch._dynamo import register_backend
 
 
-def with_steeper_gradient(value: torch.Tensor) -> torch.Tensor:
+def enlarge_gradient(value: torch.Tensor) -> torch.Tensor:
     """Return the value unchanged, with gradients that are one hundredth larger."""
     return value + 0.01 * (value - value.detach()) if value.requires_grad else value
 
@@ -21,7 +21,7 @@ def faulty_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
 
 
 @register_backend
-def faulty_slightly_larger(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_results_slightly_too_large(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph whose results are three hundredths larger. In bfloat16 this is less than four times the
     machine epsilon.
     """
@@ -29,41 +29,41 @@ def faulty_slightly_larger(module: Any, inputs: Any) -> Callable[..., Any]:
 
 
 @register_backend
-def faulty_last_gradient_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_ignores_gradient_of_last_row(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph whose backward pass ignores the gradient of the last row of results with at least 64
     rows.
     """
 
-    def last_row_detached(value: torch.Tensor) -> torch.Tensor:
+    def detach_last_row(value: torch.Tensor) -> torch.Tensor:
         is_large = value.dim() == 2 and value.shape[0] >= 64
         return torch.cat([value[:-1], value[-1:].detach()]) if is_large else value
 
-    return lambda *args: [last_row_detached(out) for out in module(*args)]
+    return lambda *args: [detach_last_row(out) for out in module(*args)]
 
 
 @register_backend
-def faulty_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_reads_inputs_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph that reads each input as if it were contiguous with storage offset 0."""
 
-    def dense(tensor: torch.Tensor) -> torch.Tensor:
+    def read_as_dense(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.as_strided(tensor.shape, torch.empty(tensor.shape).stride(), 0)
 
-    return lambda *args: module(*[dense(a) if isinstance(a, torch.Tensor) else a for a in args])
+    return lambda *args: module(*[read_as_dense(a) if isinstance(a, torch.Tensor) else a for a in args])
 
 
 @register_backend
-def faulty_last_row_of_many(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_zeros_in_last_row(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph that returns zeros in the last row of results with at least 64 rows."""
 
-    def without_last_row(value: torch.Tensor) -> torch.Tensor:
+    def zero_last_row(value: torch.Tensor) -> torch.Tensor:
         is_large = value.dim() == 2 and value.shape[0] >= 64
         return torch.cat([value[:-1], torch.zeros_like(value[-1:])]) if is_large else value
 
-    return lambda *args: [without_last_row(out) for out in module(*args)]
+    return lambda *args: [zero_last_row(out) for out in module(*args)]
 
 
 @register_backend
-def faulty_old_rows_of_written_views(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_skips_first_inplace_mul(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph without its first in-place multiplication, so that later calls read the old values."""
     for node in module.graph.nodes:
         if node.op == "call_method" and node.target == "mul_":
@@ -76,13 +76,13 @@ def faulty_old_rows_of_written_views(module: Any, inputs: Any) -> Callable[..., 
 
 
 @register_backend
-def faulty_steeper(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_gradients_too_large(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph whose gradients are one hundredth larger."""
-    return lambda *args: [with_steeper_gradient(out) for out in module(*args)]
+    return lambda *args: [enlarge_gradient(out) for out in module(*args)]
 
 
 @register_backend
-def faulty_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_returns_first_results(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph that returns the results of its first run in every run."""
     outputs: list[Any] = []
 
@@ -94,7 +94,7 @@ def faulty_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
 
 
 @register_backend
-def faulty_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_drops_last_write(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph without its last in-place call."""
     for node in reversed(module.graph.nodes):
         if node.op == "call_method" and node.target.endswith("_"):
@@ -113,12 +113,12 @@ def faulty_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
 
 
 @register_backend
-def faulty_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_backward_reads_written_inputs(module: Any, inputs: Any) -> Callable[..., Any]:
     """Compile a graph that saves no copies of its inputs. Its backward pass reads the inputs, which later
     writes may have changed.
     """
 
-    class Late(torch.autograd.Function):
+    class LateBackward(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *arguments: torch.Tensor) -> Any:
             ctx.given = arguments
@@ -134,10 +134,10 @@ def faulty_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[
             gradients = iter(torch.autograd.grad(results, differentiable, grads))
             return tuple(next(gradients) if x.requires_grad else None for x in now)
 
-    return Late.apply
+    return LateBackward.apply
 
 
 @register_backend
-def faulty_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
+def faulty_raises_on_compilation(module: Any, inputs: Any) -> Callable[..., Any]:
     """Raise an error instead of compiling."""
     raise NotImplementedError("no such graph")

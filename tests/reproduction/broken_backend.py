@@ -424,8 +424,8 @@ def compiled_wrong_values() -> None:
 
 @register_fault
 def compiled_returns_first_results() -> None:
-    """Return the results of a compiled function's first call from every call. The compile backend `compile_with_fault`
-    below implements the fault.
+    """Return the results of a compiled function's first call from every call. The compile backend
+    `compile_with_fault` below implements the fault.
     """
 
 
@@ -441,7 +441,11 @@ def compile_with_fault(module: Any, inputs: Any) -> Callable[..., Any]:
                 for value in outputs
             ]
         first.append(module(*args))
-        return [value.clone() for value in first[0]] if _named == "compiled_returns_first_results" else first.pop()
+        return (
+            [value.clone() for value in first[0]]
+            if _named == "compiled_returns_first_results"
+            else first.pop()
+        )
 
     return run
 

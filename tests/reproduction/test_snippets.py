@@ -38,7 +38,7 @@ def environment_with_fault(fault: str = "") -> dict[str, str]:
 
 #: Faults in functions to which torch's operator databases refer. Such a fault must be injected before the
 #: databases are loaded, so each of these faults needs its own server process.
-EARLY = {"inplace"}
+INJECTED_AT_START = {"inplace_returns_view"}
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ def shared_server() -> Iterator[Server]:
 @pytest.fixture
 def server(fault: str, shared_server: Server) -> Iterator[Server]:
     """Return a server process that creates snippets with ``fault``. This is the shared process, or for a
-    fault of EARLY a process that injects the fault at its start.
+    fault of INJECTED_AT_START a process that injects the fault at its start.
     """
-    if fault not in EARLY:
+    if fault not in INJECTED_AT_START:
         yield shared_server
         return
     early = Server("repro_server.py", environment_with_fault(fault))
@@ -67,14 +67,16 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
 #: Faults to test, with their results. Outside the nightly run this is every third fault with three results.
 #: This suffices, because the same code writes all snippets, and ``tests/injected_faults`` tests in every run
 #: that each property detects its faults.
-TRIED = [
+TESTED_FAULTS = [
     (mode, fault, ids[: None if NIGHTLY else 3])
-    for mode, fault, ids in every_nth(3, expected_failures_by_fault.RED)
+    for mode, fault, ids in every_nth(3, expected_failures_by_fault.EXPECTED_FAILURES)
 ]
 
 
 @pytest.mark.nightly("each snippet starts two processes; the same code writes all snippets", every=2)
-@pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
+@pytest.mark.parametrize(
+    ("mode", "fault", "ids"), TESTED_FAULTS, ids=[f"{row[1]}-{row[2][0]}" for row in TESTED_FAULTS]
+)
 def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
     server: Server, mode: str, fault: str, ids: list[str]
 ) -> None:
@@ -95,7 +97,9 @@ def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
 
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
-    property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
+    property_names = {
+        text.split("/")[0] for _, _, ids in expected_failures_by_fault.EXPECTED_FAILURES for text in ids
+    }
     unshown = {"huge_tensors"}  # not tested, because it needs 8 GiB
     assert {entry.name for entry in properties(kind)} - unshown <= property_names
 
@@ -105,7 +109,9 @@ def test_every_behaviour_has_a_script() -> None:
     """The program of every behaviour can be written as a script. This test suffices, because all behaviours
     share the code of their check.
     """
-    property_names = {text.split("/")[0] for _, _, ids in expected_failures_by_fault.RED for text in ids}
+    property_names = {
+        text.split("/")[0] for _, _, ids in expected_failures_by_fault.EXPECTED_FAILURES for text in ids
+    }
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
     assert {entry.name for entry in properties("api")} - property_names - lazy <= set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():
@@ -132,7 +138,7 @@ def run_repro(*arguments: str, fault: str, cwd: Path) -> subprocess.CompletedPro
 
 def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
     done = run_repro(
-        "value/sin@float32", "--mode", "eager", "--snippet", "s.py", fault="values", cwd=tmp_path
+        "value/sin@float32", "--mode", "eager", "--snippet", "s.py", fault="wrong_values", cwd=tmp_path
     )
     assert done.returncode == 1, done.stderr
     assert "verdict: fail" in done.stdout
@@ -142,7 +148,7 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
         **environment_with_fault(),
         "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
     }
-    for fault, code, output in (("values", 1, "WRONG: 1 of 1 elements"), ("", 0, "ok: every element")):
+    for fault, code, output in (("wrong_values", 1, "WRONG: 1 of 1 elements"), ("", 0, "ok: every element")):
         run = subprocess.run(
             [sys.executable, "s.py"],
             cwd=tmp_path,
@@ -165,7 +171,7 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     command += ["--mode", "eager", "--level", "core", "-k", "value/sin@float32", "-n", "1"]
     done = subprocess.run(
         [*command, "--snippets", "1"],
-        env=environment_with_fault("values"),
+        env=environment_with_fault("wrong_values"),
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -180,7 +186,7 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embedded_json(script) in (folder / "report.html").read_text()
-    subprocess.run(command, env=environment_with_fault("values"), cwd=tmp_path, capture_output=True)
+    subprocess.run(command, env=environment_with_fault("wrong_values"), cwd=tmp_path, capture_output=True)
     assert snippet_of_first_result(folder) is None
     assert html.embedded_json(script) not in (folder / "report.html").read_text()
 
@@ -188,20 +194,20 @@ def test_a_report_contains_the_snippet_of_a_cause(tmp_path: Path) -> None:
 @pytest.mark.nightly("every run tests snippet files, and snippets of crashes")
 def test_a_crash_gives_a_snippet_file(tmp_path: Path) -> None:
     options = ("--mode", "eager", "--snippet", "s.py")
-    done = run_repro("value/sin@float32", *options, fault="crash", cwd=tmp_path)
+    done = run_repro("value/sin@float32", *options, fault="crash_on_large_input", cwd=tmp_path)
     assert done.returncode == 1 and "snippet: s.py" in done.stdout, done.stdout
     assert "torch.sin" in (tmp_path / "s.py").read_text() or "sin" in (tmp_path / "s.py").read_text()
 
 
 @pytest.mark.nightly("crashes a process several times")
 def test_a_crash_gives_the_snippet_of_the_call(tmp_path: Path) -> None:
-    done = run_repro("value/sin@float32", "--mode", "eager", fault="crash", cwd=tmp_path)
+    done = run_repro("value/sin@float32", "--mode", "eager", fault="crash_on_large_input", cwd=tmp_path)
     assert done.returncode == 1
     assert "the process died of SIGSEGV before the result" in done.stdout
     text = done.stdout.split("----- snippet -----\n")[1].split("----- end of snippet -----")[0]
     assert "torch.sin(" in text
     (tmp_path / "s.py").write_text(text)
-    for fault, code in (("crash", -11), ("", 0)):
+    for fault, code in (("crash_on_large_input", -11), ("", 0)):
         run = subprocess.run(
             [sys.executable, "s.py"], cwd=tmp_path, env=environment_with_fault(fault), capture_output=True
         )

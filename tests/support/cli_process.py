@@ -41,8 +41,8 @@ class Run:
         return {row["id"]: row for row in self.results["legs"][0]["results"]}
 
 
-def sham_environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
-    """Return the environment of a process whose only subjects are the artificial subjects that ``sham``
+def environment_with_subjects(folder: Path, subjects: str, **more: str) -> dict[str, str]:
+    """Return the environment of a process whose only subjects are the artificial subjects that ``subjects``
     names.
     """
     state = folder / "state"
@@ -50,9 +50,9 @@ def sham_environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": python_path(),
-        "CONFORMANCE_KINDS": "sham",
-        "SHAM": sham,
-        "SHAM_STATE": str(state),
+        "CONFORMANCE_KINDS": "artificial",
+        "ARTIFICIAL_SUBJECTS": subjects,
+        "ARTIFICIAL_STATE": str(state),
         "OMP_NUM_THREADS": "1",
         **more,
     }
@@ -69,7 +69,7 @@ def write_bare_target(folder: Path) -> str:
     return "bare.toml"
 
 
-def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) -> Run:
+def conformance(folder: Path, *arguments: str, subjects: str = "good", **more: str) -> Run:
     """Run a ``conformance`` command in ``folder``. The command ``run`` writes its results to the subfolder
     ``out``.
     """
@@ -80,7 +80,9 @@ def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) 
             command += ["--target", write_bare_target(folder)]
     if arguments[0] == "run":
         command += ["-o", str(folder / "out")]
-    return Run(run_in_fork(command, folder, sham_environment(folder, sham, **more)), folder / "out")
+    return Run(
+        run_in_fork(command, folder, environment_with_subjects(folder, subjects, **more)), folder / "out"
+    )
 
 
 @functools.cache

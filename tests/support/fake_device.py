@@ -23,8 +23,8 @@ from conformance.target.target import Target
 from tests.support.fake_graph import Graph
 
 
-class Stream:
-    def __init__(self, api: Api) -> None:
+class FakeStream:
+    def __init__(self, api: FakeDeviceApi) -> None:
         self.api = api
         self.queue: list[Callable[[], None]] = []
         self.done = 0
@@ -48,34 +48,34 @@ class Stream:
     def query(self) -> bool:
         return not self.queue
 
-    def record_event(self) -> Event:
+    def record_event(self) -> FakeEvent:
         event = self.api.event(timing=True)
         event.record(self)
         return event
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: FakeEvent) -> None:
         self.push(event.synchronize)
 
-    def wait_stream(self, stream: Stream) -> None:
+    def wait_stream(self, stream: FakeStream) -> None:
         self.wait_event(stream.record_event())
 
 
-class Event:
-    def __init__(self, api: Api, timing: bool) -> None:
+class FakeEvent:
+    def __init__(self, api: FakeDeviceApi, timing: bool) -> None:
         self.api, self.timing = api, timing
-        self.stream: Stream | None = None
+        self.stream: FakeStream | None = None
         self.place = 0
         self.time = 0.0
 
-    def record(self, stream: Stream) -> None:
-        def stamp() -> None:
+    def record(self, stream: FakeStream) -> None:
+        def record_time() -> None:
             self.time = self.api.clock
 
         self.stream = stream
-        stream.push(stamp)
+        stream.push(record_time)
         self.place = stream.pushed_count
 
-    def wait(self, stream: Stream) -> None:
+    def wait(self, stream: FakeStream) -> None:
         stream.wait_event(self)
 
     def synchronize(self) -> None:
@@ -85,18 +85,18 @@ class Event:
     def query(self) -> bool:
         return self.stream is None or self.stream.done >= self.place
 
-    def elapsed_time(self, end: Event) -> float:
+    def elapsed_time(self, end: FakeEvent) -> float:
         if not (self.timing and end.timing and self.stream and end.stream):
             raise RuntimeError("both events must keep time and be recorded")
         return end.time - self.time
 
 
-class Deferring(TorchDispatchMode):
+class DeferCalls(TorchDispatchMode):
     """Dispatch mode that queues each in-place call on ``stream``. Any other call runs immediately, before the
     queued work.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: FakeStream) -> None:
         super().__init__()
         self.stream = stream
 
@@ -110,25 +110,25 @@ class Deferring(TorchDispatchMode):
         return args[0]
 
 
-class Api(DeviceApi):
+class FakeDeviceApi(DeviceApi):
     """The API of a correct fake device. Subclasses add one fault each."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.clock = 0.0
-        self.streams: list[Stream] = []
+        self.streams: list[FakeStream] = []
         self.default = self.stream()
         self.local = threading.local()
         self.free: dict[int, list[torch.Tensor]] = {}
-        self.busy: dict[int, Stream] = {}
+        self.busy: dict[int, FakeStream] = {}
         self.names = itertools.count()
 
     def stream(self) -> Any:
-        self.streams.append(Stream(self))
+        self.streams.append(FakeStream(self))
         return self.streams[-1]
 
     def event(self, *, timing: bool = False) -> Any:
-        return Event(self, timing)
+        return FakeEvent(self, timing)
 
     def current(self) -> Any:
         return getattr(self.local, "stream", self.default)
@@ -138,16 +138,16 @@ class Api(DeviceApi):
         before = self.current()
         self.local.stream = stream
         try:
-            with Deferring(stream):
+            with DeferCalls(stream):
                 yield
         finally:
             self.local.stream = before
 
     def delay(self, seconds: float) -> bool:
-        def pass_time() -> None:
+        def advance_clock() -> None:
             self.clock += seconds * 1000
 
-        self.current().push(pass_time)
+        self.current().push(advance_clock)
         return True
 
     def empty(self, size: int) -> torch.Tensor:
@@ -188,79 +188,79 @@ class Api(DeviceApi):
 class StreamGraph(Graph):
     """A graph whose replay is work of the current stream."""
 
-    api: Api
+    api: FakeDeviceApi
 
     def replay(self) -> None:
         self.api.current().push(super().replay)
 
 
-class EagerGraph(StreamGraph):
+class ReplaysBeforeQueuedWork(StreamGraph):
     """A graph that is replayed immediately, before the queued work of the current stream."""
 
     def replay(self) -> None:
         Graph.replay(self)
 
 
-class OutOfOrder(Api):
+class RunsNewestWorkFirst(FakeDeviceApi):
     """A device that runs the newest work of a stream first."""
 
     def stream(self) -> Any:
-        class Reversed(Stream):
+        class StreamRunningNewestFirst(FakeStream):
             def run(self, until: int) -> None:
                 while self.done < until:
                     self.queue.pop()()
                     self.done += 1
 
-        self.streams.append(Reversed(self))
+        self.streams.append(StreamRunningNewestFirst(self))
         return self.streams[-1]
 
 
-class DeafToEvents(Api):
+class IgnoresWaitsForEvents(FakeDeviceApi):
     """A device that ignores waits between streams."""
 
     def stream(self) -> Any:
-        class Deaf(Stream):
-            def wait_event(self, event: Event) -> None:
+        class StreamIgnoringEvents(FakeStream):
+            def wait_event(self, event: FakeEvent) -> None:
                 pass
 
-        self.streams.append(Deaf(self))
+        self.streams.append(StreamIgnoringEvents(self))
         return self.streams[-1]
 
 
-class StoppedClock(Api):
+class ElapsedTimeOfEndEvent(FakeDeviceApi):
     """A device whose elapsed_time returns the time of the second event instead of the difference."""
 
     def event(self, *, timing: bool = False) -> Any:
-        class Absolute(Event):
-            def elapsed_time(self, end: Event) -> float:
+        class EventReturningEndTime(FakeEvent):
+            def elapsed_time(self, end: FakeEvent) -> float:
                 return end.time
 
-        return Absolute(self, timing)
+        return EventReturningEndTime(self, timing)
 
 
-class Forgiving(Api):
+class AcceptsUnrecordedEvents(FakeDeviceApi):
     """A device whose elapsed_time accepts events that were not recorded."""
 
     def event(self, *, timing: bool = False) -> Any:
-        class Any_(Event):
-            def elapsed_time(self, end: Event) -> float:
+        class EventWithoutRecordCheck(FakeEvent):
+            def elapsed_time(self, end: FakeEvent) -> float:
                 return end.time - self.time
 
-        return Any_(self, timing)
+        return EventWithoutRecordCheck(self, timing)
 
 
-class AlwaysDone(Api):
+class EventsAlwaysDone(FakeDeviceApi):
     """A device whose events always report that their work is done."""
 
     def event(self, *, timing: bool = False) -> Any:
-        class Done(Event):
+        class EventAlwaysDone(FakeEvent):
             def query(self) -> bool:
                 return True
 
-        return Done(self, timing)
+        return EventAlwaysDone(self, timing)
 
 
-class Waiting(Api):
+class StreamContextExitWaits(FakeDeviceApi):
     """A device on which leaving a stream's context waits for the work of the stream."""
 
     @contextlib.contextmanager
@@ -270,46 +270,46 @@ class Waiting(Api):
         stream.synchronize()
 
 
-class Reusing(Api):
+class ReusesMemoryInUse(FakeDeviceApi):
     """A device that reuses memory which other streams still use."""
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
         pass
 
 
-class EagerWaits(Api):
+class WaitEventBlocksHost(FakeDeviceApi):
     """A device on which wait_event blocks the host until the event's work is done."""
 
     def stream(self) -> Any:
-        class Blocking(Stream):
-            def wait_event(self, event: Event) -> None:
+        class StreamBlockingHost(FakeStream):
+            def wait_event(self, event: FakeEvent) -> None:
                 event.synchronize()
 
-        self.streams.append(Blocking(self))
+        self.streams.append(StreamBlockingHost(self))
         return self.streams[-1]
 
 
-class HastyCopies(Api):
+class HostCopiesDoNotWait(FakeDeviceApi):
     """A device whose copies to the host do not wait for pending work."""
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
 
 
-class LateCopies(Api):
+class RunsCopiesLast(FakeDeviceApi):
     """A device that runs the queued copies of a stream after all other queued work of the stream."""
 
     def stream(self) -> Any:
-        class Late(Stream):
+        class StreamRunningCopiesLast(FakeStream):
             def run(self, until: int) -> None:
                 self.queue.sort(key=lambda work: getattr(work, "func", None) is torch.ops.aten.copy_.default)
                 super().run(until)
 
-        self.streams.append(Late(self))
+        self.streams.append(StreamRunningCopiesLast(self))
         return self.streams[-1]
 
 
-class ReusingPinned(Api):
+class ReusesPinnedMemoryInUse(FakeDeviceApi):
     """A device that reuses the memory of a freed pinned tensor while a copy from this memory is queued."""
 
     def __init__(self, target: Target) -> None:
@@ -325,36 +325,36 @@ class ReusingPinned(Api):
             return pinned.copy_(tensor)
 
 
-class SmallClock(Api):
+class ElapsedTimeIsZero(FakeDeviceApi):
     """A device that measures zero time for any work."""
 
     def event(self, *, timing: bool = False) -> Any:
-        class Still(Event):
-            def elapsed_time(self, end: Event) -> float:
+        class EventWithoutElapsedTime(FakeEvent):
+            def elapsed_time(self, end: FakeEvent) -> float:
                 return super().elapsed_time(end) * 0.0
 
-        return Still(self, timing)
+        return EventWithoutElapsedTime(self, timing)
 
 
-class WrongUnit(Api):
+class ElapsedTimeInMicroseconds(FakeDeviceApi):
     """A device whose elapsed_time returns microseconds instead of milliseconds."""
 
     def event(self, *, timing: bool = False) -> Any:
-        class Micro(Event):
-            def elapsed_time(self, end: Event) -> float:
+        class EventInMicroseconds(FakeEvent):
+            def elapsed_time(self, end: FakeEvent) -> float:
                 return super().elapsed_time(end) * 1000.0
 
-        return Micro(self, timing)
+        return EventInMicroseconds(self, timing)
 
 
-class NeverWaits(Api):
+class SynchronizeDoesNotWait(FakeDeviceApi):
     """A device whose synchronize returns without waiting."""
 
     def synchronize(self) -> None:
         pass
 
 
-class OneStreamForAll(Api):
+class OneCurrentStreamForAllThreads(FakeDeviceApi):
     """A device with one current stream for all threads."""
 
     def current(self) -> Any:
@@ -364,6 +364,6 @@ class OneStreamForAll(Api):
     def on(self, stream: Any) -> Iterator[None]:
         before = self.current()
         self.everyones = stream
-        with Deferring(stream):
+        with DeferCalls(stream):
             yield
         self.everyones = before

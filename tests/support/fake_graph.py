@@ -17,7 +17,7 @@ def _detached_if_tensor(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
-class Recording(TorchDispatchMode):
+class RecordCalls(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[Any, Any, Any, Any]] = []
@@ -44,7 +44,7 @@ class Recording(TorchDispatchMode):
 class Graph:
     """A correct graph, with the interface that the target hook ``graph`` requires."""
 
-    recording: type[Recording] = Recording
+    recording: type[RecordCalls] = RecordCalls
 
     def capture_begin(self) -> None:
         self.mode = self.recording()
@@ -56,9 +56,9 @@ class Graph:
     def replay(self) -> None:
         with torch.no_grad():
             for call in self.mode.calls:
-                self.run(*call)
+                self.run_call(*call)
 
-    def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def run_call(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Run one call again and write its results into the memory of the results of the capture."""
         if returns_view(func) or "empty" in func._schema.name:
             return
@@ -68,14 +68,14 @@ class Graph:
                 old.copy_(new)
 
 
-class Stale(Graph):
+class ReplayDoesNothing(Graph):
     """A graph whose replay does nothing."""
 
     def replay(self) -> None:
         pass
 
 
-class OldInputs(Graph):
+class UsesInputsOfCapture(Graph):
     """A graph that computes from copies of the inputs at capture time."""
 
     def capture_end(self) -> None:
@@ -91,20 +91,20 @@ class OldInputs(Graph):
         self.mode.calls = [(f, trees.tree_map(copy_if_input, a), k, r) for f, a, k, r in self.mode.calls]
 
 
-class DenseInputs(Graph):
+class ReadsInputsAsDense(Graph):
     """A graph that reads every input as if it were contiguous with storage offset 0."""
 
-    def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def run_call(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         def as_contiguous(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or leaf.is_contiguous():
                 return leaf
             storage = leaf.untyped_storage()
             return torch.empty(0, dtype=leaf.dtype).set_(storage, 0, leaf.shape)
 
-        super().run(func, trees.tree_map(as_contiguous, args), kwargs, result)
+        super().run_call(func, trees.tree_map(as_contiguous, args), kwargs, result)
 
 
-class Once(Graph):
+class ReplaysOnlyOnce(Graph):
     """A graph whose replays after the first do nothing."""
 
     spent = False
@@ -115,7 +115,7 @@ class Once(Graph):
         self.spent = True
 
 
-class ForwardOnly(Graph):
+class DropsSecondHalf(Graph):
     """A graph that drops the second half of the captured calls."""
 
     def capture_end(self) -> None:
@@ -123,7 +123,7 @@ class ForwardOnly(Graph):
         self.mode.calls = self.mode.calls[: max(1, len(self.mode.calls) // 2)]
 
 
-class Baked(Graph):
+class RepeatsRandomNumbers(Graph):
     """A graph that draws the same random numbers at each replay."""
 
     def replay(self) -> None:
@@ -133,7 +133,7 @@ class Baked(Graph):
         torch.default_generator.set_state(state)
 
 
-class _Careless(Recording):
+class _AcceptsHostValuesRecording(RecordCalls):
     def call_needing_host(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
         if trees.tensors(result):
@@ -141,24 +141,24 @@ class _Careless(Recording):
         return result
 
 
-class Careless(Graph):
+class AcceptsHostValues(Graph):
     """A graph that accepts calls which need values on the host. Each replay reuses the results that these
     calls returned during the capture.
     """
 
-    recording = _Careless
+    recording = _AcceptsHostValuesRecording
 
-    def run(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def run_call(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if not needs_values_on_host(func, args):
-            super().run(func, args, kwargs, result)
+            super().run_call(func, args, kwargs, result)
 
 
-class _Rude(Recording):
+class _WrongErrorTypeRecording(RecordCalls):
     def call_needing_host(self, func: Any, args: Any, kwargs: Any) -> Any:
         raise KeyError("shape")
 
 
-class Rude(Graph):
+class WrongErrorType(Graph):
     """A graph that raises KeyError, and not a clean refusal, for calls that need values on the host."""
 
-    recording = _Rude
+    recording = _WrongErrorTypeRecording

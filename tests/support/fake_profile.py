@@ -35,7 +35,7 @@ _NO_KERNEL = (
 GRANULE = 512
 
 
-class Api(fake_device.Api):
+class ProfilingDeviceApi(fake_device.FakeDeviceApi):
     """The API of a correct fake device with a profiler and a memory history. Subclasses add one
     fault each.
     """
@@ -61,9 +61,9 @@ class Api(fake_device.Api):
         rows = [row for row in self.device_rows(operators) if row]
         elapsed = max((operator.end for operator in operators), default=0.0)
         trace = {"traceEvents": [self.trace_event(row) for row in rows]}
-        return self.with_fault(ProfilerTrace(rows, operators, change, elapsed, trace))
+        return self.change_trace(ProfilerTrace(rows, operators, change, elapsed, trace))
 
-    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def change_trace(self, recorded: ProfilerTrace) -> ProfilerTrace:
         return recorded
 
     def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
@@ -121,13 +121,13 @@ class Api(fake_device.Api):
             self.events.append({"action": action, "addr": address, "size": size, "frames": names})
 
     def memory_history(self) -> Any:
-        return History(self)
+        return MemoryHistory(self)
 
 
-class History:
+class MemoryHistory:
     """The memory history of the fake device. Each segment is a live block followed by a free block."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ProfilingDeviceApi) -> None:
         self.api = api
 
     def start(self) -> None:
@@ -147,28 +147,28 @@ class History:
         return {"device_traces": [list(self.api.events or [])], "segments": segments}
 
 
-class NoRows(Api):
+class NoDeviceRows(ProfilingDeviceApi):
     """A device whose profiler traces contain no device rows."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return []
 
 
-class Unlinked(Api):
+class RowsWithoutOperators(ProfilingDeviceApi):
     """A device whose rows in a profiler trace are linked to no operators."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=0) for row in super().device_rows(operators)]
 
 
-class LinkedToTheNext(Api):
+class RowsLinkedToNextOperator(ProfilingDeviceApi):
     """A device whose rows in a profiler trace are linked to the wrong operator: the next one."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=row.operator + 1) for row in super().device_rows(operators)]
 
 
-class FirstOnly(Api):
+class OnlyFirstCallOfOperator(ProfilingDeviceApi):
     """A device whose profiler traces contain only the first of several calls of an operator."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
@@ -180,7 +180,7 @@ class FirstOnly(Api):
         ]
 
 
-class Overlapping(Api):
+class OverlappingRows(ProfilingDeviceApi):
     """A device whose profiler traces contain events of one stream that overlap in time."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
@@ -190,14 +190,14 @@ class Overlapping(Api):
         ]
 
 
-class OneStream(Api):
+class AllRowsOnOneStream(ProfilingDeviceApi):
     """A device whose profiler traces show the work of all streams on one stream."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, stream=1) for row in super().device_rows(operators)]
 
 
-class EarlyWaiters(Api):
+class WaitingStreamRunsTooEarly(ProfilingDeviceApi):
     """A device whose profiler traces show the work of a waiting stream before the work that it waits for."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
@@ -207,7 +207,7 @@ class EarlyWaiters(Api):
         ]
 
 
-class Backwards(Api):
+class StartAndEndExchanged(ProfilingDeviceApi):
     """A device whose rows in a profiler trace have start and end exchanged."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
@@ -216,7 +216,7 @@ class Backwards(Api):
         ]
 
 
-class OtherClock(Api):
+class DifferentClockOrigin(ProfilingDeviceApi):
     """A device whose times in profiler traces have a different origin than the host's."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
@@ -226,7 +226,7 @@ class OtherClock(Api):
         ]
 
 
-class Milliseconds(Api):
+class DurationsTooLong(ProfilingDeviceApi):
     """A device whose durations in profiler traces are 1000 times too long. Rows do not overlap."""
 
     def device_rows(self, operators: list[Operator]) -> list[DeviceActivity]:
@@ -238,7 +238,7 @@ class Milliseconds(Api):
         return rows
 
 
-class LostFrees(Api):
+class FreesNotCounted(ProfilingDeviceApi):
     """A device whose profiler traces count a block as allocated after it was freed."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
@@ -246,36 +246,36 @@ class LostFrees(Api):
         return dataclasses.replace(recorded, memory=recorded.memory + GRANULE)
 
 
-class NoTrace(Api):
+class EmptyTraceFile(ProfilingDeviceApi):
     """A device whose exported trace file contains no events."""
 
-    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def change_trace(self, recorded: ProfilerTrace) -> ProfilerTrace:
         return dataclasses.replace(recorded, trace={"traceEvents": []})
 
 
-class NegativeDurations(Api):
+class NegativeDurations(ProfilingDeviceApi):
     """A device whose exported trace file contains events with negative durations."""
 
     def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return super().trace_event(row) | {"dur": -1.0}
 
 
-class TraceWithoutDevice(Api):
+class TraceWithoutDevice(ProfilingDeviceApi):
     """A device whose exported trace file contains only events of the host."""
 
-    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def change_trace(self, recorded: ProfilerTrace) -> ProfilerTrace:
         host = {"ph": "X", "name": "aten::mm", "ts": 0, "dur": 1}
         return dataclasses.replace(recorded, trace={"traceEvents": [host]})
 
 
-class NeverStops(Api):
+class KeepsRowsOfEarlierTraces(ProfilingDeviceApi):
     """A device whose profiler traces also contain the rows of earlier traces."""
 
     def __init__(self, target: Any) -> None:
         super().__init__(target)
         self.before: list[ProfilerTrace] = []
 
-    def with_fault(self, recorded: ProfilerTrace) -> ProfilerTrace:
+    def change_trace(self, recorded: ProfilerTrace) -> ProfilerTrace:
         self.before.append(recorded)
         return dataclasses.replace(
             recorded,
@@ -284,7 +284,7 @@ class NeverStops(Api):
         )
 
 
-class OwnError(Api):
+class ReplacesErrors(ProfilingDeviceApi):
     """A device whose profiler replaces an error of the profiled code by its own error."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
@@ -294,7 +294,7 @@ class OwnError(Api):
             raise RuntimeError("the profiler has failed") from None
 
 
-class DeadAfterFork(Api):
+class StopsAfterFork(ProfilingDeviceApi):
     """A device whose profiler traces contain only the first row if the profiled code forked a process."""
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
@@ -312,7 +312,7 @@ class DeadAfterFork(Api):
         return dataclasses.replace(recorded, rows=recorded.rows[:1]) if forked else recorded
 
 
-class NoFrames(Api):
+class EventsWithoutFrames(ProfilingDeviceApi):
     """A device whose memory history contains no stack frames."""
 
     def record_memory_event(self, action: str, address: int, size: int) -> None:
@@ -321,7 +321,7 @@ class NoFrames(Api):
             self.events[-1]["frames"] = []
 
 
-class NoFrees(Api):
+class HistoryWithoutFrees(ProfilingDeviceApi):
     """A device whose memory history contains allocations but no frees."""
 
     def record_memory_event(self, action: str, address: int, size: int) -> None:
@@ -329,32 +329,32 @@ class NoFrees(Api):
             super().record_memory_event(action, address, size)
 
 
-class SmallSizes(Api):
+class SizesInElements(ProfilingDeviceApi):
     """A device whose memory history counts elements instead of bytes."""
 
     def record_memory_event(self, action: str, address: int, size: int) -> None:
         super().record_memory_event(action, address, size // 8)
 
 
-class Gaps(Api):
+class NoFreeBlocks(ProfilingDeviceApi):
     """A device whose memory snapshots omit the free blocks of segments."""
 
     def memory_history(self) -> Any:
-        class Gappy(History):
+        class HistoryWithoutFreeBlocks(MemoryHistory):
             def snapshot(self) -> dict[str, Any]:
                 full_snapshot = super().snapshot()
                 for segment in full_snapshot["segments"]:
                     segment["blocks"] = segment["blocks"][:1]
                 return full_snapshot
 
-        return Gappy(self)
+        return HistoryWithoutFreeBlocks(self)
 
 
-class Everything(Api):
+class AllBlocksInUse(ProfilingDeviceApi):
     """A device whose memory snapshots show every block as in use."""
 
     def memory_history(self) -> Any:
-        class Busy(History):
+        class HistoryWithAllBlocksInUse(MemoryHistory):
             def snapshot(self) -> dict[str, Any]:
                 full_snapshot = super().snapshot()
                 for segment in full_snapshot["segments"]:
@@ -362,4 +362,4 @@ class Everything(Api):
                         block["state"] = "active_allocated"
                 return full_snapshot
 
-        return Busy(self)
+        return HistoryWithAllBlocksInUse(self)

@@ -40,23 +40,23 @@ backend = "hccl"
 #: Name of a fault -> failure kinds, of which at least one must occur. A fault without an entry must cause the
 #: failure kind ``value``.
 KINDS: dict[str, set[str]] = {
-    "other_dtype": {"dtype"},
-    "handle_never_done": {"state"},
-    "no_handle": {"state"},
-    "refuses_on_one_rank": {"state"},
+    "wrong_result_dtype": {"dtype"},
+    "work_never_completed": {"state"},
+    "broadcast_returns_no_work": {"state"},
+    "error_on_one_rank_only": {"state"},
     "no_default_backend": {"state"},
-    "open_barrier": {"state"},
-    "everything_accepted": {"refused"},
-    "silent_errors": {"state"},
-    "endless_errors": {"timeout"},
-    "hpu:wait_holds_the_host": {"state"},
-    "hpu:random_alike": {"state"},
-    "breaks_graphs": {"exception"},  # torch cannot compile the function into one graph
+    "barrier_does_not_wait": {"state"},
+    "invalid_arguments_accepted": {"refused"},
+    "all_reduce_errors_swallowed": {"state"},
+    "all_reduce_hangs_instead_of_error": {"timeout"},
+    "hpu:wait_blocks_host": {"state"},
+    "hpu:dtensor_rand_returns_ones": {"state"},
+    "functional_all_reduce_breaks_graph": {"exception"},  # torch cannot compile the function into one graph
 }
 
 
 #: Faults that have no effect while the reference device orders streams by memory, which is its default.
-HIDDEN_BY_MEMORY_ORDER = ("side_streams_forgotten", "wait_holds_nothing")
+HIDDEN_BY_MEMORY_ORDER = ("side_streams_not_awaited", "wait_does_nothing")
 
 
 def target_with_faulty_ranks(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:

@@ -38,15 +38,15 @@ def change_last_elements(tensors: Any) -> None:
         last.copy_((last.float() + 1).to(last.dtype) if not last.is_complex() else last + 1)
 
 
-class Spoiling:
+class WorkWithWrongResult:
     """A work handle whose ``wait`` changes the result tensors after waiting."""
 
-    def __init__(self, work: Any, thing: Any) -> None:
-        self.work, self.thing = work, thing
+    def __init__(self, work: Any, result_tensors: Any) -> None:
+        self.work, self.result_tensors = work, result_tensors
 
     def wait(self, *arguments: Any) -> Any:
         finished = self.work.wait(*arguments)
-        change_last_elements(self.thing)
+        change_last_elements(self.result_tensors)
         return finished
 
     def __getattr__(self, name: str) -> Any:
@@ -58,17 +58,17 @@ def replace_result_of(name: str, after: Callable[[Any, tuple[Any, ...], dict[str
     real = getattr(dist, name)
 
     @functools.wraps(real)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def faulty_call(*args: Any, **kwargs: Any) -> Any:
         return after(real(*args, **kwargs), args, kwargs)
 
-    setattr(dist, name, call)
+    setattr(dist, name, faulty_call)
 
 
-def _with_wrong_result(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make_result_wrong(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if result is None or isinstance(result, int):
         change_last_elements(args[0])
         return None
-    return Spoiling(result, args[0])
+    return WorkWithWrongResult(result, args[0])
 
 
 @register_fault
@@ -86,7 +86,7 @@ def wrong_values() -> None:
         *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "scatter"),
         *("irecv", "recv"),
     ):
-        replace_result_of(name, _with_wrong_result)
+        replace_result_of(name, _make_result_wrong)
     replace_result_of("gather", lambda result, args, kwargs: change_last_elements(args[1]) or result)
     real = functional.wait_tensor
 
@@ -99,21 +99,22 @@ def wrong_values() -> None:
 
 
 @register_fault
-def wrong_batches() -> None:
+def wrong_batch_isend_irecv() -> None:
     """The last element that batch_isend_irecv receives is wrong by one."""
     replace_result_of(
-        "batch_isend_irecv", lambda works, args, kwargs: [Spoiling(w, args[0][1].tensor) for w in works]
+        "batch_isend_irecv",
+        lambda works, args, kwargs: [WorkWithWrongResult(w, args[0][1].tensor) for w in works],
     )
 
 
 @register_fault
-def input_written() -> None:
+def all_gather_changes_input() -> None:
     """all_gather changes its input tensor."""
     replace_result_of("all_gather", lambda result, args, kwargs: change_last_elements(args[1]) or result)
 
 
 @register_fault
-def other_dtype() -> None:
+def wrong_result_dtype() -> None:
     """The result has a different dtype."""
     from conformance.distributed.collective_call import IssuedCall
 
@@ -122,11 +123,11 @@ def other_dtype() -> None:
 
 
 @register_fault
-def handle_never_done() -> None:
-    replace_result_of("all_reduce", lambda work, args, kwargs: work and Undone(work))
+def work_never_completed() -> None:
+    replace_result_of("all_reduce", lambda work, args, kwargs: work and WorkNeverCompleted(work))
 
 
-class Undone:
+class WorkNeverCompleted:
     def __init__(self, work: Any) -> None:
         self.wait = work.wait
 
@@ -135,16 +136,16 @@ class Undone:
 
 
 @register_fault
-def no_handle() -> None:
+def broadcast_returns_no_work() -> None:
     replace_result_of("broadcast", lambda work, args, kwargs: work and work.wait() and None)
 
 
 @register_fault
-def wait_holds_the_host() -> None:
-    replace_result_of("all_reduce", lambda work, args, kwargs: work and Holding(work))
+def wait_blocks_host() -> None:
+    replace_result_of("all_reduce", lambda work, args, kwargs: work and WorkBlockingHost(work))
 
 
-class Holding:
+class WorkBlockingHost:
     def __init__(self, work: Any) -> None:
         self.work = work
 
@@ -154,17 +155,17 @@ class Holding:
 
 
 @register_fault
-def wait_holds_nothing() -> None:
-    replace_result_of("all_reduce", lambda work, args, kwargs: work and Free())
+def wait_does_nothing() -> None:
+    replace_result_of("all_reduce", lambda work, args, kwargs: work and WorkWithoutWait())
 
 
-class Free:
+class WorkWithoutWait:
     def wait(self) -> None:
         pass
 
 
 @register_fault
-def groups_are_the_world() -> None:
+def subgroup_reduces_over_all_ranks() -> None:
     """all_reduce in a group of one rank returns the sum over all ranks."""
     real = dist.all_reduce
 
@@ -178,32 +179,32 @@ def groups_are_the_world() -> None:
 
 
 @register_fault
-def strided_is_dense() -> None:
+def strided_input_read_as_dense() -> None:
     """The gathered input is read as if it were contiguous."""
     real = dist.all_gather_into_tensor
 
-    def call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def faulty_call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         dense = inputs.as_strided(inputs.shape, torch.empty(inputs.shape).stride()).clone()
         return real(output, dense, *args, **kwargs)
 
-    dist.all_gather_into_tensor = call
+    dist.all_gather_into_tensor = faulty_call
 
 
 @register_fault
-def results_at_the_start() -> None:
+def result_storage_offset_ignored() -> None:
     """Results are written to the start of the storage instead of the tensor's storage offset."""
     real = dist.all_gather_into_tensor
 
-    def call(output: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def faulty_call(output: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if not output.is_contiguous():
             raise ValueError("not contiguous")
         return real(output.as_strided(output.shape, output.stride(), 0), *args, **kwargs)
 
-    dist.all_gather_into_tensor = call
+    dist.all_gather_into_tensor = faulty_call
 
 
 @register_fault
-def side_streams_forgotten() -> None:
+def side_streams_not_awaited() -> None:
     """A collective that is issued on a side stream does not wait for earlier work of this stream."""
     real = dist.all_reduce
 
@@ -219,21 +220,21 @@ def side_streams_forgotten() -> None:
 
 
 @register_fault
-def refuses_on_one_rank() -> None:
+def error_on_one_rank_only() -> None:
     real = dist.all_to_all_single
 
-    def call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def faulty_call(output: torch.Tensor, inputs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if not inputs.is_contiguous():
             if dist.get_rank() == 0:
                 raise ValueError("not contiguous")
             return None
         return real(output, inputs, *args, **kwargs)
 
-    dist.all_to_all_single = call
+    dist.all_to_all_single = faulty_call
 
 
 @register_fault
-def wrong_facts() -> None:
+def wrong_rank_numbers() -> None:
     replace_result_of("get_rank", lambda rank, args, kwargs: rank if rank < 0 else rank + 1)
 
 
@@ -243,77 +244,77 @@ def no_default_backend() -> None:
 
 
 @register_fault
-def outsiders_are_members() -> None:
+def non_members_have_a_rank() -> None:
     replace_result_of("get_rank", lambda rank, args, kwargs: 0 if args else rank)
 
 
 @register_fault
-def open_barrier() -> None:
+def barrier_does_not_wait() -> None:
     dist.barrier = lambda *args, **kwargs: None
 
 
 @register_fault
-def everything_accepted() -> None:
+def invalid_arguments_accepted() -> None:
     for name in ("all_gather", "broadcast", "all_to_all", "reduce_scatter_tensor"):
         real = getattr(dist, name)
 
-        def call(*args: Any, real: Any = real, **kwargs: Any) -> Any:
+        def faulty_call(*args: Any, real: Any = real, **kwargs: Any) -> Any:
             try:
                 return real(*args, **kwargs)
             except (RuntimeError, ValueError, TypeError):
                 return None
 
-        setattr(dist, name, call)
+        setattr(dist, name, faulty_call)
 
 
 @register_fault
-def silent_errors() -> None:
+def all_reduce_errors_swallowed() -> None:
     """An all_reduce that must fail returns without an error."""
     real = dist.all_reduce
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def faulty_call(*args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
         except RuntimeError:
             return None
 
-    dist.all_reduce = call
+    dist.all_reduce = faulty_call
 
 
 @register_fault
-def endless_errors() -> None:
+def all_reduce_hangs_instead_of_error() -> None:
     """An all_reduce that should raise an error sleeps for 1000 seconds instead."""
     real = dist.all_reduce
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def faulty_call(*args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
         except RuntimeError:
             time.sleep(1000)
 
-    dist.all_reduce = call
+    dist.all_reduce = faulty_call
 
 
 @register_fault
-def outsiders_are_touched() -> None:
+def non_member_tensors_zeroed() -> None:
     real = dist.all_reduce
 
-    def call(tensor: torch.Tensor, *args: Any, group: Any = None, **kwargs: Any) -> Any:
+    def faulty_call(tensor: torch.Tensor, *args: Any, group: Any = None, **kwargs: Any) -> Any:
         if group is not None and dist.get_rank(group) < 0:
             tensor.zero_()
             return None
         return real(tensor, *args, group=group, **kwargs)
 
-    dist.all_reduce = call
+    dist.all_reduce = faulty_call
 
 
 @register_fault
-def lost_objects() -> None:
+def gathered_objects_reversed() -> None:
     replace_result_of("all_gather_object", lambda result, args, kwargs: args[0].reverse())
 
 
 @register_fault
-def own_stores() -> None:
+def store_not_shared() -> None:
     class Store(dist.HashStore):
         def __init__(self, *args: Any) -> None:
             super().__init__()
@@ -325,7 +326,7 @@ def own_stores() -> None:
 
 
 @register_fault
-def shards_of_others() -> None:
+def wrong_shard_values() -> None:
     """The local shard of a distributed tensor, and the tensor gathered from all shards, are wrong by one."""
     local, full = DTensor.to_local, DTensor.full_tensor
     DTensor.to_local = lambda self, **kwargs: local(self, **kwargs) + 1  # type: ignore[method-assign]
@@ -333,7 +334,7 @@ def shards_of_others() -> None:
 
 
 @register_fault
-def other_batches() -> None:
+def batches_scaled_on_other_ranks() -> None:
     """All ranks but the first train on different inputs."""
     from conformance.properties.multi_rank._training_model import BatchSource
 
@@ -347,14 +348,14 @@ def other_batches() -> None:
 
 
 @register_fault
-def own_starts() -> None:
+def ddp_keeps_initial_weights() -> None:
     """DDP keeps the initial weights of each rank."""
     real = torch.nn.parallel.DistributedDataParallel.__init__
     torch.nn.parallel.DistributedDataParallel.__init__ = functools.partialmethod(real, init_sync=False)  # type: ignore[method-assign]
 
 
 @register_fault
-def own_steps() -> None:
+def ddp_skips_gradient_reduction() -> None:
     """DDP does not reduce gradients over the ranks."""
     from torch.nn.parallel import DistributedDataParallel
 
@@ -368,24 +369,24 @@ def own_steps() -> None:
 
 
 @register_fault
-def stale_gradients() -> None:
+def zero_grad_does_nothing() -> None:
     torch.nn.Module.zero_grad = lambda self, set_to_none=True: None  # type: ignore[method-assign]
 
 
 @register_fault
-def breaks_graphs() -> None:
+def functional_all_reduce_breaks_graph() -> None:
     functional.all_reduce = torch._dynamo.disable(functional.all_reduce)
 
 
 @register_fault
-def loads_nothing() -> None:
+def checkpoint_load_does_nothing() -> None:
     import torch.distributed.checkpoint as dcp
 
     dcp.load = lambda *args, **kwargs: None
 
 
 @register_fault
-def saves_zeros() -> None:
+def checkpoint_saves_zeros() -> None:
     import torch.distributed.checkpoint as dcp
 
     real = dcp.save
@@ -399,7 +400,7 @@ def saves_zeros() -> None:
 
 
 @register_fault
-def random_alike() -> None:
+def dtensor_rand_returns_ones() -> None:
     import torch.distributed.tensor as dt
 
     dt.rand = lambda size, device_mesh, placements: DTensor.from_local(

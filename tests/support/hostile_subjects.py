@@ -31,7 +31,7 @@ class Strange(BaseException):
     """An error that ``except Exception`` does not catch."""
 
 
-def babbles(recorder: Recorder) -> None:
+def write_garbage_to_output(recorder: Recorder) -> None:
     """Write garbage to stdout and stderr, also directly to the file descriptors, with incomplete
     characters.
     """
@@ -41,37 +41,37 @@ def babbles(recorder: Recorder) -> None:
     print('{"event": "result"}', file=sys.stderr)
 
 
-def strange(recorder: Recorder) -> None:
+def raise_base_exception(recorder: Recorder) -> None:
     raise Strange("not an Exception")
 
 
-def unprintable(recorder: Recorder) -> None:
+def raise_unprintable_error(recorder: Recorder) -> None:
     raise Unprintable
 
 
-def interrupts(recorder: Recorder) -> None:
+def raise_keyboard_interrupt(recorder: Recorder) -> None:
     """Raise KeyboardInterrupt although the user did not press Ctrl-C."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder):
         raise KeyboardInterrupt
 
 
-def odd_words(recorder: Recorder) -> None:
+def fail_with_odd_characters(recorder: Recorder) -> None:
     recorder.fail(
         Kind.VALUE, "a NUL \x00, half a character \ud800, an escape \x1b[31m, and a script </script>"
     )
 
 
-def long_words(recorder: Recorder) -> None:
+def fail_with_long_message(recorder: Recorder) -> None:
     recorder.fail(Kind.VALUE, "word " * 1_000_000)
 
 
-def many_failures(recorder: Recorder) -> None:
+def record_many_failures(recorder: Recorder) -> None:
     for number in range(100_000):
         recorder.fail(Kind.VALUE, f"element {number}")
 
 
-def deaf(recorder: Recorder) -> None:
+def close_standard_streams(recorder: Recorder) -> None:
     """Close the standard streams of the worker process."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder):
@@ -79,7 +79,7 @@ def deaf(recorder: Recorder) -> None:
             os.close(number)
 
 
-def homeless(recorder: Recorder) -> None:
+def remove_working_folder(recorder: Recorder) -> None:
     """Change to a folder, remove the folder, and clear the environment."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder):
@@ -88,21 +88,21 @@ def homeless(recorder: Recorder) -> None:
         os.environ.clear()
 
 
-def threads(recorder: Recorder) -> None:
+def leave_endless_thread(recorder: Recorder) -> None:
     """Leave a thread that never ends. Python waits for the thread at exit."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder):
         threading.Thread(target=time.sleep, args=(3600,), daemon=False).start()
 
 
-def late(recorder: Recorder) -> None:
+def hang_at_exit(recorder: Recorder) -> None:
     """Make the worker process hang when it exits."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder):
         atexit.register(time.sleep, 3600)
 
 
-def children(recorder: Recorder) -> None:
+def leave_child_process(recorder: Recorder) -> None:
     """Leave a child process that inherits all open files of the worker and keeps them open."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder) and os.fork() == 0:
@@ -110,13 +110,13 @@ def children(recorder: Recorder) -> None:
         os._exit(0)
 
 
-def leaks(recorder: Recorder) -> None:
+def retain_memory(recorder: Recorder) -> None:
     """Retain 256 MiB for every result."""
     recorder.compared(1)
     _KEPT.append(torch.ones(1 << 26))
 
 
-def forgets(recorder: Recorder) -> None:
+def remove_suite_modules(recorder: Recorder) -> None:
     """Remove the suite's modules from ``sys.modules``."""
     recorder.compared(1)
     if misbehaving_subjects.is_first_dtype(recorder):
@@ -126,8 +126,21 @@ def forgets(recorder: Recorder) -> None:
 
 _KEPT: list[torch.Tensor] = []
 
-NAMES = (
-    *("babbles", "strange", "unprintable", "interrupts", "odd_words", "long_words", "many_failures"),
-    *("deaf", "homeless", "threads", "late", "children", "leaks", "forgets"),
-)
-misbehaving_subjects.CHECKS.update({name: globals()[name] for name in NAMES})
+CHECKS = {
+    "babbles": write_garbage_to_output,
+    "strange": raise_base_exception,
+    "unprintable": raise_unprintable_error,
+    "interrupts": raise_keyboard_interrupt,
+    "odd_words": fail_with_odd_characters,
+    "long_words": fail_with_long_message,
+    "many_failures": record_many_failures,
+    "deaf": close_standard_streams,
+    "homeless": remove_working_folder,
+    "threads": leave_endless_thread,
+    "late": hang_at_exit,
+    "children": leave_child_process,
+    "leaks": retain_memory,
+    "forgets": remove_suite_modules,
+}
+NAMES = tuple(CHECKS)
+misbehaving_subjects.CHECKS.update(CHECKS)

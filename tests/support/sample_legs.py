@@ -54,7 +54,7 @@ def run_leg(
     """
     run_state = RunState()
     count = len(verdicts) if planned is None else planned
-    plan = Plan([Case("sham", "p", f"s{index}", ("d",)) for index in range(count)])
+    plan = Plan([Case("artificial", "p", f"s{index}", ("d",)) for index in range(count)])
     run_state.apply({"event": "run", **HEADER})
     run_state.apply({"event": "plan", **plan.to_json()})
     for index, verdict in enumerate(verdicts):
@@ -86,7 +86,9 @@ def leg_with_expectations(
     run_state = RunState()
     names = [*verdicts, *(f"missing{number}" for number in range(missing))]
     run_state.apply({"event": "run", **HEADER, **header})
-    run_state.apply({"event": "plan", **Plan([Case("sham", "p", name, ("d",)) for name in names]).to_json()})
+    run_state.apply(
+        {"event": "plan", **Plan([Case("artificial", "p", name, ("d",)) for name in names]).to_json()}
+    )
     for name, verdict in verdicts.items():
         kinds = ("value",) if verdict == "fail" else ()
         result_row = row(f"p/{name}@d", verdict, *kinds)

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _settled() -> Iterator[None]:
+def _fixed_suite_digest() -> Iterator[None]:
     """Replace the suite digest by a constant in this process. The child processes that the tests start
     compute the real digest.
     """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conformance.process_control.watchdog import TIMEOUT_MARK
-from tests.support.cli_process import Run, conformance, sham_environment, write_bare_target
+from tests.support.cli_process import Run, conformance, environment_with_subjects, write_bare_target
 
 CRASHING = 3
 SUBJECTS = 11
@@ -28,7 +28,9 @@ def lost_workers(run: Run) -> list[object]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("storm")
-    return conformance(folder, "run", "-n", "2", sham="always_crash,good", SHAM_COPIES=str(CRASHING))
+    return conformance(
+        folder, "run", "-n", "2", subjects="always_crash,good", ARTIFICIAL_COPIES=str(CRASHING)
+    )
 
 
 def test_the_other_results_of_the_operator_are_lost_with_it(run: Run) -> None:
@@ -55,7 +57,7 @@ def test_each_operator_costs_four_processes(run: Run) -> None:
 def test_other_results_run_while_results_hang(tmp_path: Path) -> None:
     """Both workers hang at first, so only additional workers can run the other results."""
     arguments = ("run", "-n", "2", "--timeout", "25", "--profile")
-    run = conformance(tmp_path, *arguments, sham="hang,good", SHAM_COPIES="2")
+    run = conformance(tmp_path, *arguments, subjects="hang,good", ARTIFICIAL_COPIES="2")
     assert run.results["complete"] and run.results["totals"] == {"timeout": 2, "pass": 14}
     events = map(json.loads, (run.folder / "journal.jsonl").read_text().splitlines())
     began = [event["began"] for event in events if event["event"] == "time" and "/good" in event["id"]]
@@ -65,14 +67,14 @@ def test_other_results_run_while_results_hang(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def run_of_property(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run_with_crashing_property(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("property")
-    return conformance(folder, "run", "-n", "2", sham="crash_beside", SHAM_COPIES=str(SUBJECTS))
+    return conformance(folder, "run", "-n", "2", subjects="crash_beside", ARTIFICIAL_COPIES=str(SUBJECTS))
 
 
 @pytest.mark.nightly("the loss of an operator is tested in every run")
-def test_the_other_results_of_a_property_are_lost_with_it(run_of_property: Run) -> None:
-    rows = {name: row for name, row in run_of_property.rows.items() if name.startswith("beside/")}
+def test_the_other_results_of_a_property_are_lost_with_it(run_with_crashing_property: Run) -> None:
+    rows = {name: row for name, row in run_with_crashing_property.rows.items() if name.startswith("beside/")}
     verdicts = {(name.rpartition("@")[2], row["verdict"]) for name, row in rows.items()}
     assert verdicts == {("float32", "crash"), ("int64", "pass")}  # the property crashes in one dtype only
     inherited = [row for row in rows.values() if "blocked_by" in row]
@@ -82,14 +84,14 @@ def test_the_other_results_of_a_property_are_lost_with_it(run_of_property: Run) 
 
 
 @pytest.mark.nightly("the loss of an operator is tested in every run")
-def test_a_lost_property_leaves_the_other_properties_alone(run_of_property: Run) -> None:
-    assert run_of_property.results["complete"]
-    assert run_of_property.results["totals"] == {"crash": SUBJECTS, "pass": 3 * SUBJECTS}
+def test_a_lost_property_leaves_the_other_properties_alone(run_with_crashing_property: Run) -> None:
+    assert run_with_crashing_property.results["complete"]
+    assert run_with_crashing_property.results["totals"] == {"crash": SUBJECTS, "pass": 3 * SUBJECTS}
 
 
 @pytest.mark.nightly("the loss of an operator is tested in every run")
-def test_a_property_costs_few_processes(run_of_property: Run) -> None:
-    lost = lost_workers(run_of_property)
+def test_a_property_costs_few_processes(run_with_crashing_property: Run) -> None:
+    lost = lost_workers(run_with_crashing_property)
     # In each of two attempts: five subjects in a row, up to four subjects that two workers had begun by then,
     # and a sample of three.
     assert 2 * (5 + 3) <= len(lost) <= 2 * (5 + 4 + 3)
@@ -97,13 +99,13 @@ def test_a_property_costs_few_processes(run_of_property: Run) -> None:
 
 @pytest.mark.nightly("the loss of an operator is tested in every run")
 def test_a_property_that_passes_for_other_operators_runs_to_its_end(tmp_path: Path) -> None:
-    run = conformance(tmp_path, "run", "-n", "2", sham="crash_beside,good", SHAM_COPIES="5")
+    run = conformance(tmp_path, "run", "-n", "2", subjects="crash_beside,good", ARTIFICIAL_COPIES="5")
     verdicts = {name: row["verdict"] for name, row in run.rows.items() if name.startswith("beside/good")}
     assert len(verdicts) == 10 and set(verdicts.values()) == {"pass"}
 
 
 def test_an_operator_that_passes_when_it_is_retried_runs_to_its_end(tmp_path: Path) -> None:
-    run = conformance(tmp_path, "run", "-n", "2", sham="crash_twice,good")
+    run = conformance(tmp_path, "run", "-n", "2", subjects="crash_twice,good")
     verdicts = {name: row["verdict"] for name, row in run.rows.items() if "crash_twice" in name}
     assert verdicts == {
         "acts/crash_twice0@float32": "flaky",
@@ -113,7 +115,7 @@ def test_an_operator_that_passes_when_it_is_retried_runs_to_its_end(tmp_path: Pa
     }
 
 
-def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
+def run_with_lowest_loss_limit(folder: Path, subjects: str) -> Run:
     """Run artificial subjects with the lowest limit of lost workers in a row, which is the
     number of workers.
     """
@@ -126,7 +128,7 @@ def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
         [sys.executable, "-c", program, *arguments, "--extra", "tests.support.misbehaving_subjects"],
         cwd=folder,
         # Without PYTHONHASHSEED, the command restarts in a new process, which has the usual limit.
-        env=sham_environment(folder, sham, SHAM_COPIES="3", PYTHONHASHSEED="0"),
+        env=environment_with_subjects(folder, subjects, ARTIFICIAL_COPIES="3", PYTHONHASHSEED="0"),
         capture_output=True,
         text=True,
         timeout=300,
@@ -138,12 +140,12 @@ def run_that_bears_few_losses(folder: Path, sham: str) -> Run:
     "loses more than twenty workers; every run tests the stop of a run in which nothing passes"
 )
 def test_many_lost_workers_do_not_stop_a_run_whose_device_works(tmp_path: Path) -> None:
-    run = run_that_bears_few_losses(tmp_path, "good,always_crash")
+    run = run_with_lowest_loss_limit(tmp_path, "good,always_crash")
     assert run.results["complete"] and run.results["totals"] == {"crash": 24, "pass": 12}
     assert (run.folder / "logs" / "passed-result.txt").exists()
 
 
 def test_many_lost_workers_stop_a_run_in_which_nothing_passes(tmp_path: Path) -> None:
-    run = run_that_bears_few_losses(tmp_path, "always_crash")
+    run = run_with_lowest_loss_limit(tmp_path, "always_crash")
     assert run.code == 3 and not run.results["complete"]
     assert "workers in a row ended without a passing result" in run.out

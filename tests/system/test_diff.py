@@ -16,8 +16,8 @@ Cli = Callable[..., Run]
 @pytest.mark.nightly("starts several runs; unit tests check the text")
 def test_diff_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     names = {"old": "good,fails_once,half", "new": "good,fails_once,half,fail"}
-    for name, sham in names.items():
-        cli("run", "-n", "1", "--level", "core", sham=sham).folder.rename(tmp_path / name)
+    for name, subjects in names.items():
+        cli("run", "-n", "1", "--level", "core", subjects=subjects).folder.rename(tmp_path / name)
     same = cli("diff", "old", "old")
     assert (same.code, same.out.splitlines()[-1]) == (0, "no regressions: exit 0")
     better = cli("diff", "old", "new")

@@ -29,9 +29,9 @@ def test_proposed_expectations_make_the_next_run_pass(cli: Cli, tmp_path: Path) 
     """
     wide = edit.entry_toml(expectation("acts/*@*", "value"))
     write_vendor_target(tmp_path, wide + "\n" + edit.entry_toml(expectation("acts/good0@int64", "value")))
-    sham = "good,fail,fails_twice,half"
+    subjects = "good,fail,fails_twice,half"
     more = ("--target", "mine.toml")
-    run = cli("run", *more, "-n", "1", sham=sham)
+    run = cli("run", *more, "-n", "1", subjects=subjects)
     assert run.code == 1
     assert "problem: expectation acts/*@* (value) in old.toml is over-broad: 3 of the 8 results" in run.out
     assert "problem: expectation acts/good0@int64 (value) in old.toml is stale" in run.out
@@ -45,12 +45,12 @@ def test_proposed_expectations_make_the_next_run_pass(cli: Cli, tmp_path: Path) 
         "--until",
         "2999-01-01",
     )
-    proposed = cli(*update, sham=sham)
+    proposed = cli(*update, subjects=subjects)
     assert proposed.code == 1
     assert not (tmp_path / "known" / "new.toml").exists()
     assert '+id = "acts/fails_twice0@*"' in proposed.out and '-id = "acts/*@*"' in proposed.out
     assert proposed.out.endswith("0 entries are kept, 1 changed, 1 removed, 1 new\n")
-    written = cli(*update, "--write", sham=sham)
+    written = cli(*update, "--write", subjects=subjects)
     assert written.code == 0
     assert (tmp_path / "known" / "old.toml").read_text().startswith("# Ours.\nschema = 1\n")
     assert_expected_inline(
@@ -67,20 +67,22 @@ link = ""
 until = "2999-01-01"
 """,
     )
-    assert "entry 1: reason is still 'unread'" in cli("run", *more, sham=sham).err
+    assert "entry 1: reason is still 'unread'" in cli("run", *more, subjects=subjects).err
     new = tmp_path / "known" / "new.toml"
     new.write_text(new.read_text().replace('"unread"', '"feature"').replace('""', '"docs/x.md"'))
-    clean = cli("run", *more, "-n", "1", sham=sham)
+    clean = cli("run", *more, "-n", "1", subjects=subjects)
     assert (clean.code, clean.results["totals"]) == (0, {"xfail": 5, "pass": 11}), clean.out
-    checked = cli("expect", "check", "out", *more, "--extra", "tests.support.misbehaving_subjects", sham=sham)
+    checked = cli(
+        "expect", "check", "out", *more, "--extra", "tests.support.misbehaving_subjects", subjects=subjects
+    )
     assert (checked.code, checked.out.splitlines()[-1]) == (0, "4 entries are confirmed"), checked.out
-    part = cli("expect", "check", *more, "--extra", "tests.support.misbehaving_subjects", sham=sham)
+    part = cli("expect", "check", *more, "--extra", "tests.support.misbehaving_subjects", subjects=subjects)
     assert (part.code, part.out) == (
         0,
         "4 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
         "and with all shards\n",
     )
-    assert cli(*update, sham=sham).code == 0, "expect still proposes a change"
+    assert cli(*update, subjects=subjects).code == 0, "expect still proposes a change"
 
 
 def test_an_unknown_name_gets_a_similar_name_as_suggestion(cli: Cli, tmp_path: Path) -> None:
@@ -96,9 +98,9 @@ def test_an_unknown_name_gets_a_similar_name_as_suggestion(cli: Cli, tmp_path: P
 @pytest.mark.nightly("starts several runs; unit tests check the text")
 def test_entries_are_printed_if_the_target_has_no_expectations_key(cli: Cli, tmp_path: Path) -> None:
     target = ("--target", write_bare_target(tmp_path))
-    cli("run", *target, "-n", "1", sham="fail")
+    cli("run", *target, "-n", "1", subjects="fail")
     proposed = cli(
-        "expect", "update", "out", *target, "--extra", "tests.support.misbehaving_subjects", sham="fail"
+        "expect", "update", "out", *target, "--extra", "tests.support.misbehaving_subjects", subjects="fail"
     )
     assert proposed.code == 1, proposed.err
     assert '+id = "acts/fail0@*"' in proposed.out
@@ -112,7 +114,7 @@ def test_entries_are_printed_if_the_target_has_no_expectations_key(cli: Cli, tmp
         "--extra",
         "tests.support.misbehaving_subjects",
         "--write",
-        sham="fail",
+        subjects="fail",
     )
     assert (written.code, lacks in written.err) == (2, True)
     assert not (tmp_path / "expectations").exists()

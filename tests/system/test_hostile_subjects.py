@@ -10,7 +10,7 @@ import pytest
 from tests.support import hostile_subjects
 from tests.support.cli_process import Run, conformance
 
-SHAM = "good," + ",".join(hostile_subjects.NAMES)
+SUBJECTS = "good," + ",".join(hostile_subjects.NAMES)
 
 
 #: The run of all hostile subjects. With one worker, all cases share a process, so a damaged process affects
@@ -33,7 +33,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         "--extra",
         "tests.support.hostile_subjects",
     )
-    return conformance(folder, *arguments, sham=SHAM)
+    return conformance(folder, *arguments, subjects=SUBJECTS)
 
 
 def verdict_of_acts(run: Run, subject: str, dtype: str = "float32") -> str:
@@ -43,7 +43,7 @@ def verdict_of_acts(run: Run, subject: str, dtype: str = "float32") -> str:
 def test_every_planned_result_exists_once(run: Run) -> None:
     leg = run.results["legs"][0]
     ids = [row["id"] for row in leg["results"]]
-    assert len(ids) == len(set(ids)) == leg["planned"] == 4 * len(SHAM.split(","))
+    assert len(ids) == len(set(ids)) == leg["planned"] == 4 * len(SUBJECTS.split(","))
     assert leg["complete"] and run.code == 1
 
 
@@ -97,7 +97,7 @@ def test_all_output_files_are_written(run: Run) -> None:
 
 def test_a_worker_that_takes_too_much_memory_is_replaced(tmp_path: Path) -> None:
     arguments = ("run", "-n", "1", "--level", "core", "--extra", "tests.support.hostile_subjects")
-    run = conformance(tmp_path, *arguments, sham="leaks,good", CONFORMANCE_WORKER_MEMORY="600000000")
+    run = conformance(tmp_path, *arguments, subjects="leaks,good", CONFORMANCE_WORKER_MEMORY="600000000")
     assert {row["verdict"] for row in run.rows.values()} == {"pass"} and len(run.rows) == 4
     events = map(json.loads, (run.folder / "journal.jsonl").read_text().splitlines())
     ends = [event["reason"] for event in events if event["event"] == "worker-end"]

@@ -19,12 +19,12 @@ PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 #: Pages that compile the device or the interposer.
 COMPILING = ("add-an-operator-kernel", "support-a-torch-release", "add-a-mutation-operator")
 #: Time limit in seconds for one block of commands.
-PATIENCE = 3000
+BLOCK_TIMEOUT = 3000
 
 Block = tuple[str, str | None, str]
 
 
-def blocks(text: str) -> list[Block]:
+def fenced_blocks(text: str) -> list[Block]:
     """Return the fenced blocks of a page. Each block has a language, a file name from the title (None without
     a title), and a content.
     """
@@ -54,7 +54,7 @@ def run_blocks(page_blocks: list[Block], checkout: Path, environment: dict[str, 
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=BLOCK_TIMEOUT,
         )
         assert done.returncode == 0, f"{content}{done.stdout[-3000:]}{done.stderr[-3000:]}"
 
@@ -84,7 +84,7 @@ def checkout(tmp_path: Path) -> Path:
     return copy
 
 
-def environment_of(checkout: Path) -> dict[str, str]:
+def environment_of_checkout(checkout: Path) -> dict[str, str]:
     """Return the environment variables for the commands of a page.
 
     Python and torch come from the environment of this test. The suite and the device come from ``checkout``.
@@ -98,12 +98,12 @@ def environment_of(checkout: Path) -> dict[str, str]:
 
 
 def test_a_block_without_a_meaning_and_a_failing_command_are_detected(tmp_path: Path) -> None:
-    assert blocks('```python title="a.py"\nx = 1\n```\n```sh\ncat a.py\n```\n') == [
+    assert fenced_blocks('```python title="a.py"\nx = 1\n```\n```sh\ncat a.py\n```\n') == [
         ("python", "a.py", "x = 1\n"),
         ("sh", None, "cat a.py\n"),
     ]
     with pytest.raises(AssertionError, match="needs a title"):
-        blocks("```python\nx = 1\n```\n")
+        fenced_blocks("```python\nx = 1\n```\n")
     with pytest.raises(AssertionError, match="no-such-file"):
         run_blocks([("sh", None, "cat no-such-file\ntrue\n")], tmp_path, dict(os.environ))
 
@@ -111,7 +111,7 @@ def test_a_block_without_a_meaning_and_a_failing_command_are_detected(tmp_path: 
 def test_each_page_has_commands() -> None:
     assert len(PAGES) == 6
     for page in PAGES:
-        assert any(language == "sh" for language, _, _ in blocks(page.read_text())), page.name
+        assert any(language == "sh" for language, _, _ in fenced_blocks(page.read_text())), page.name
 
 
 @pytest.mark.nightly(
@@ -121,11 +121,11 @@ def test_each_page_has_commands() -> None:
     "page", [page for page in PAGES if page.stem not in COMPILING], ids=lambda page: page.stem
 )
 def test_page(page: Path, checkout: Path) -> None:
-    run_blocks(blocks(page.read_text()), checkout, environment_of(checkout))
+    run_blocks(fenced_blocks(page.read_text()), checkout, environment_of_checkout(checkout))
 
 
 @pytest.mark.nightly("they compile the device or the interposer, which takes minutes")
 @pytest.mark.parametrize("name", COMPILING)
 def test_page_that_compiles(name: str, checkout: Path) -> None:
     page = ROOT / "docs" / "how-to" / f"{name}.md"
-    run_blocks(blocks(page.read_text()), checkout, environment_of(checkout))
+    run_blocks(fenced_blocks(page.read_text()), checkout, environment_of_checkout(checkout))

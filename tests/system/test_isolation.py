@@ -9,13 +9,15 @@ import pytest
 
 from tests.support.cli_process import Run, conformance
 
-SHAM = "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
+SUBJECTS = (
+    "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
+)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("isolation")
-    return conformance(folder, "run", "-n", "2", "--timeout", "2", "--level", "core", sham=SHAM)
+    return conformance(folder, "run", "-n", "2", "--timeout", "2", "--level", "core", subjects=SUBJECTS)
 
 
 def verdicts_of_acts(run: Run, subject: str) -> tuple[str, str]:
@@ -29,7 +31,7 @@ def failure_kinds(run: Run, result_id: str) -> list[str]:
 
 def test_every_planned_result_exists(run: Run) -> None:
     leg = run.results["legs"][0]
-    assert leg["planned"] == len(leg["results"]) == 2 * len(SHAM.split(","))
+    assert leg["planned"] == len(leg["results"]) == 2 * len(SUBJECTS.split(","))
     assert leg["missing"]["count"] == 0
     assert run.results["complete"] is True
     assert run.code == run.results["exit"] == 1
@@ -80,7 +82,7 @@ def test_a_failure_after_a_silently_broken_device_is_retried_in_a_new_process(tm
     The run has one worker. With two workers, the worker with the broken device might get no further case.
     """
     arguments = ("run", "-n", "1", "--timeout", "2", "--level", "core")
-    run = conformance(tmp_path, *arguments, sham="silent_poison,vacuous")
+    run = conformance(tmp_path, *arguments, subjects="silent_poison,vacuous")
     lines = (run.folder / "journal.jsonl").read_text().splitlines()
     probes = [event for event in map(json.loads, lines) if event["event"] == "probe"]
     failed = {event["id"] for event in probes if event["state"] == "failed"}

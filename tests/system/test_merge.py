@@ -20,7 +20,7 @@ Cli = Callable[..., Run]
 
 def test_a_merge_without_a_shard_fails_and_names_the_shard(cli: Cli, tmp_path: Path) -> None:
     options = ("-n", "1", "--level", "core", "--shard", "1/2")
-    run = cli("run", *options, sham="good,fail")
+    run = cli("run", *options, subjects="good,fail")
     assert (run.code, run.results["complete"]) == (0, True)
     assert re.match(r"bare, eager, torch \S+, shard 1/2: 2 pass in 1 cases", run.out), run.out
     assert "as expected: exit 0" in run.out
@@ -75,7 +75,7 @@ def test_a_merge_does_not_replace_files_that_no_run_has_written(cli: Cli, tmp_pa
 def write_two_mode_target(folder: Path) -> str:
     (folder / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
-        '[environment.lazy]\nSHAM = "good,fail"\n'
+        '[environment.lazy]\nARTIFICIAL_SUBJECTS = "good,fail"\n'
     )
     return "mine.toml"
 
@@ -129,7 +129,7 @@ def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> No
 def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["lazy", "eager"]\n'
-        '[environment.lazy]\nCONFORMANCE_KINDS = "nothing"\nSHAM = "none"\n'
+        '[environment.lazy]\nCONFORMANCE_KINDS = "nothing"\nARTIFICIAL_SUBJECTS = "none"\n'
     )
     run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core")
     assert run.code == 0

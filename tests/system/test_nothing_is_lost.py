@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_process import Run, conformance, sham_environment
+from tests.support.cli_process import Run, conformance, environment_with_subjects
 
 TARGET = """schema = 1
 name = "mine"
 device = "cpu"
 modes = ["eager", "lazy"]
 [environment.lazy]
-SHAM = "good"
+SUBJECTS = "good"
 """
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_is_stopped_before_it_starts(folder: Path, name: str, stop: s
     process = subprocess.Popen(
         [*command, "--extra", "tests.support.misbehaving_subjects"],
         cwd=folder,
-        env=sham_environment(folder, "good", PYTHONHASHSEED="0"),
+        env=environment_with_subjects(folder, "good", PYTHONHASHSEED="0"),
         stderr=subprocess.DEVNULL,
     )
     time.sleep(1)  # the process that loads the backend imports torch, which takes longer
@@ -175,7 +175,7 @@ def test_a_command_that_fails(folder: Path, name: str, command: Callable[[str], 
     done = subprocess.run(
         arguments,
         cwd=folder,
-        env=sham_environment(folder, "good", PYTHONHASHSEED="0"),
+        env=environment_with_subjects(folder, "good", PYTHONHASHSEED="0"),
         capture_output=True,
         text=True,
     )
@@ -197,7 +197,7 @@ def test_a_full_disk(folder: Path, name: str, command: str) -> None:
     done = subprocess.run(
         [*arguments, "-o", name] if command == "merge" else arguments,
         cwd=folder,
-        env={**os.environ, **sham_environment(folder, "good", PYTHONHASHSEED="0")},
+        env={**os.environ, **environment_with_subjects(folder, "good", PYTHONHASHSEED="0")},
         capture_output=True,
         text=True,
         preexec_fn=limit_file_size,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.cli_process import sham_environment
+from tests.support.cli_process import environment_with_subjects
 
 
 def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env=sham_environment(tmp_path, "good,fail,error,unsupported"),
+        env=environment_with_subjects(tmp_path, "good,fail,error,unsupported"),
         capture_output=True,
         text=True,
     )

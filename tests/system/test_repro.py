@@ -60,7 +60,7 @@ Cli = Callable[..., Run]
 
 
 def test_repro_shows_everything_about_one_result(cli: Cli) -> None:
-    run = cli("repro", "acts/fails_twice0@int64", "--no-snippet", sham="fails_twice")
+    run = cli("repro", "acts/fails_twice0@int64", "--no-snippet", subjects="fails_twice")
     assert_expected_inline(
         run.out,
         """\
@@ -74,7 +74,7 @@ metadata: strides differ
     )
     assert run.code == 1
     assert cli("repro", "acts/nothing0@int64").err == (
-        "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'; "
+        "conformance repro: acts/nothing0@int64 does not exist: no artificial is called 'nothing0'; "
         "see the ids in the results.json of a run\n"
     )
 
@@ -85,5 +85,5 @@ def test_a_deviation_of_parity_alone_is_reported_as_a_run_reports_it(tmp_path: P
     for parity, code, verdict in (("strict", 1, "fail"), ("apart", 0, "parity")):
         target.write_text(strict.replace('parity = "strict"', f'parity = "{parity}"'))
         arguments = ("--target", target.name, "--no-snippet")
-        run = conformance(tmp_path, "repro", "acts/differs0@float32", *arguments, sham="differs")
+        run = conformance(tmp_path, "repro", "acts/differs0@float32", *arguments, subjects="differs")
         assert run.code == code and f"verdict: {verdict}" in run.out

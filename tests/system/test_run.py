@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 from expecttest import assert_expected_inline
 
-from tests.support.cli_process import Run, sham_environment, write_bare_target
+from tests.support.cli_process import Run, environment_with_subjects, write_bare_target
 
 Cli = Callable[..., Run]
 
@@ -28,7 +28,7 @@ def without_machine_dependent_parts(text: str) -> str:
 
 
 def test_the_printed_output_of_a_run(cli: Cli) -> None:
-    run = cli("run", "-n", "1", sham="good,fail,unsupported")
+    run = cli("run", "-n", "1", subjects="good,fail,unsupported")
     assert_expected_inline(
         without_machine_dependent_parts(run.out),
         """\
@@ -63,20 +63,20 @@ files: out/results.json, out/report.html, out/junit.xml
 
 
 def test_a_difference_that_no_page_forbids_is_reported_apart(cli: Cli) -> None:
-    run = cli("run", "-n", "1", "--parity", "apart", sham="good,differs")
+    run = cli("run", "-n", "1", "--parity", "apart", subjects="good,differs")
     assert (run.code, run.results["totals"]) == (0, {"parity": 2, "pass": 6})
     assert "2 differ from the CPU, and no documentation page says which is right (verdict parity;" in run.out
     case = next(item for item in ElementTree.parse(run.folder / "junit.xml").iter("testcase") if len(item))
     assert (case[0].tag, "expected RuntimeError" in str(case[0].text)) == ("system-out", True)
     assert cli("report", str(run.folder)).code == 0
-    strict = cli("run", "-n", "1", sham="good,differs")  # the target file makes parity a failure
+    strict = cli("run", "-n", "1", subjects="good,differs")  # the target file makes parity a failure
     assert (strict.code, strict.results["totals"]) == (1, {"fail": 2, "pass": 6})
     same = cli("diff", str(run.folder), str(run.folder))
     assert (same.code, "no regressions" in same.out) == (0, True)
 
 
 def test_results_omitted_by_k_are_counted(cli: Cli) -> None:
-    run = cli("run", "-n", "1", "-k", "acts and int64 and not fail", sham="good,fail")
+    run = cli("run", "-n", "1", "-k", "acts and int64 and not fail", subjects="good,fail")
     assert run.code == 0
     assert list(run.rows) == ["acts/good0@int64"]
     assert run.results["totals"] == {"skip": 7, "pass": 1}
@@ -125,7 +125,7 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
         entry.format(name) + 'until = "2999-01-01"\n' for name in ("fail", "fails_twice", "good")
     )
     (tmp_path / "known.toml").write_text("schema = 1\n" + entries)
-    run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", sham="fail,fails_twice,good")
+    run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", subjects="fail,fails_twice,good")
     actual_verdicts = {result_id: row["verdict"] for result_id, row in run.rows.items()}
     assert actual_verdicts == {
         "acts/fail0@float32": "xfail",
@@ -141,7 +141,7 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
 def test_ctrl_c_writes_the_results_so_far(tmp_path: Path) -> None:
     # A shell starts background processes with SIGINT ignored, and child processes inherit this setting. The
     # command below therefore restores Python's SIGINT handler.
-    command = [sys.executable, "-c", "import os, signal; os.environ['SHAM_RUNNER'] = str(os.getpid());"
+    command = [sys.executable, "-c", "import os, signal; os.environ['ARTIFICIAL_RUNNER'] = str(os.getpid());"
                "signal.signal(signal.SIGINT, signal.default_int_handler);"
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
     command += [
@@ -158,7 +158,7 @@ def test_ctrl_c_writes_the_results_so_far(tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env=sham_environment(tmp_path, "good,stops"),
+        env=environment_with_subjects(tmp_path, "good,stops"),
         capture_output=True,
         text=True,
         timeout=60,
@@ -178,15 +178,15 @@ def test_ctrl_c_writes_the_results_so_far(tmp_path: Path) -> None:
 
 @pytest.mark.nightly("starts several runs")
 def test_a_reference_value_that_cannot_be_recomputed_makes_the_run_incomplete(cli: Cli) -> None:
-    run = cli("run", "-n", "1", "--level", "smoke", "-k", "acts", sham="good,oracle_good")
+    run = cli("run", "-n", "1", "--level", "smoke", "-k", "acts", subjects="good,oracle_good")
     assert run.code == 0, "level smoke must select only the subject good"
-    run = cli("run", "-n", "1", "--level", "core", sham="oracle_good")
+    run = cli("run", "-n", "1", "--level", "core", subjects="oracle_good")
     assert run.code == 3
     assert run.results["complete"] is False
     differences = run.results["legs"][0]["oracle"]["differences"]
     assert len(differences) == 2
     assert differences[0].startswith(
-        "reference value of sham@float32, sample 0 cannot be computed without the backend"
+        "reference value of artificial@float32, sample 0 cannot be computed without the backend"
     )
 
 
@@ -209,7 +209,7 @@ def test_files_that_no_run_has_written_are_not_replaced(cli: Cli, tmp_path: Path
 
 @pytest.mark.nightly("starts several runs; test_resume.py replaces runs too")
 def test_a_replaced_run_is_reported(cli: Cli, tmp_path: Path) -> None:
-    first = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    first = cli("run", "-n", "1", "--level", "core", subjects="good,fail")
     started = first.results["legs"][0]["started"]
     assert "replaced" not in first.err
     for options, description in (
@@ -217,14 +217,14 @@ def test_a_replaced_run_is_reported(cli: Cli, tmp_path: Path) -> None:
         (("-k", "good"), "-k 'good'"),
         (("--level", "smoke"), "level smoke"),
     ):
-        refused = cli("run", *options, sham="good,fail")
+        refused = cli("run", *options, subjects="good,fail")
         assert (refused.code, refused.err) == (
             2,
             f"conformance run: --output out contains an unrestricted run (bare, eager, level core, "
             f"{started}), which a run with {description} would replace; use a different folder with -o\n",
         )
     assert first.results["legs"][0]["started"] == started
-    second_run = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    second_run = cli("run", "-n", "1", "--level", "core", subjects="good,fail")
     line = f"the results of an earlier run in out (bare, eager, level core, {started}) are replaced\n"
     assert (second_run.code, line in second_run.err) == (1, True), second_run.err
 
@@ -241,8 +241,8 @@ def test_waived_faults_of_torch_do_not_fail_a_target_without_expectations(tmp_pa
 
 @pytest.mark.nightly("it runs the suite twice; unit tests cover the profile")
 def test_a_time_profile_is_written_and_does_not_change_verdicts(cli: Cli) -> None:
-    unprofiled = cli("run", "-n", "1", sham="good,fail,crash")
-    run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")
+    unprofiled = cli("run", "-n", "1", subjects="good,fail,crash")
+    run = cli("run", "-n", "1", "--profile", subjects="good,fail,crash")
     assert (run.code, run.rows.keys()) == (unprofiled.code, unprofiled.rows.keys())
     assert [row["verdict"] for row in run.rows.values()] == [
         row["verdict"] for row in unprofiled.rows.values()

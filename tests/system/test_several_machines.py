@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.cli_process import Run, conformance, sham_environment, write_bare_target
+from tests.support.cli_process import Run, conformance, environment_with_subjects, write_bare_target
 
 EXAMPLES = ROOT / "docs" / "several-machines"
 #: Artificial subjects of the run. Shard 1 of 4 has one subject, shard 2 has two, and shards 3 and 4 have
 #: none. The subject ``kills`` kills the runner once.
-SHAMS = "good,fail,kills"
+SUBJECTS = "good,fail,kills"
 #: The number of shards in the Kubernetes Job of the documentation.
 SHARDS = 4
 
@@ -41,7 +41,9 @@ class MachinesAndSharedFolder:
     def create_in(folder: Path) -> MachinesAndSharedFolder:
         (folder / "bin").mkdir()
         program = folder / "bin" / "conformance"
-        program.write_text(f'#!/bin/sh\nexport SHAM_RUNNER=$$\nexec {sys.executable} -m conformance "$@"\n')
+        program.write_text(
+            f'#!/bin/sh\nexport ARTIFICIAL_RUNNER=$$\nexec {sys.executable} -m conformance "$@"\n'
+        )
         program.chmod(0o755)
         write_bare_target(folder)
         return MachinesAndSharedFolder(folder, folder / "results")
@@ -58,7 +60,7 @@ class MachinesAndSharedFolder:
 
     def call(self, command: Sequence[str], **variables: str) -> Run:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        variables_of_call = sham_environment(self.folder, SHAMS, PATH=path, **variables)
+        variables_of_call = environment_with_subjects(self.folder, SUBJECTS, PATH=path, **variables)
         done = subprocess.run(
             command, cwd=self.folder, env=variables_of_call, capture_output=True, text=True, timeout=300
         )
@@ -110,9 +112,9 @@ def verdicts_by_result_id(folder: Path) -> dict[str, str]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the verdict of each result id in a run of the same subjects without shards."""
     folder = tmp_path_factory.mktemp("whole")
-    sham_environment(folder, SHAMS)
+    environment_with_subjects(folder, SUBJECTS)
     (folder / "state" / "kill").touch()
-    run = conformance(folder, "run", "-n", "1", "--level", "core", sham=SHAMS)
+    run = conformance(folder, "run", "-n", "1", "--level", "core", subjects=SUBJECTS)
     verdicts_of_run = verdicts_by_result_id(run.folder)
     assert (run.code, set(verdicts_of_run.values()), len(verdicts_of_run)) == (1, {"pass", "fail"}, 6)
     return verdicts_of_run
@@ -156,7 +158,7 @@ def test_an_indexed_job_gives_the_results_of_a_run_without_shards(
 ) -> None:
     job = scheduler_file("kubernetes-job.yaml")
     lab = MachinesAndSharedFolder.create_in(tmp_path)
-    sham_environment(tmp_path, SHAMS)
+    environment_with_subjects(tmp_path, SUBJECTS)
     (tmp_path / "state" / "kill").touch()
     pods = [lab.run_pod(job, *lab.options, JOB_COMPLETION_INDEX=str(index)) for index in range(SHARDS)]
     assert [pod.code for pod in pods] == [0] * SHARDS, "a failed result must not start another pod"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_process import sham_environment, write_bare_target
+from tests.support.cli_process import environment_with_subjects, write_bare_target
 
 
 def is_running(pid: int) -> bool:
@@ -38,7 +38,7 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) 
         "tests.support.misbehaving_subjects",
     ]
     command += ["-n", workers, "-o", "out"]
-    variables = sham_environment(tmp_path, "hang_with_gil,good", SHAM_COPIES="2")
+    variables = environment_with_subjects(tmp_path, "hang_with_gil,good", ARTIFICIAL_COPIES="2")
     runner = subprocess.Popen(
         command, cwd=tmp_path, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -19,7 +19,7 @@ _STEPS = 2
 _LEAST_SECONDS = 2.0**-4
 #: The maximum seconds of one table entry of an API area. An area with more seconds has one entry per
 #: property.
-_LONGEST_AREA_SECONDS = 6.0
+_MAX_ENTRY_SECONDS = 6.0
 _AREA = "api"
 
 
@@ -75,7 +75,7 @@ def seconds_by_entry_name(
     for case, case_seconds in seconds.items():
         kind, (name, subject) = kinds[case], case
         entry_name = shards.entry_name(kind, subject)
-        if kind == _AREA and subjects[entry_name] > _LONGEST_AREA_SECONDS:
+        if kind == _AREA and subjects[entry_name] > _MAX_ENTRY_SECONDS:
             entry_name = shards.entry_name(kind, subject, name)
         seconds_by_entry[entry_name] = seconds_by_entry.get(entry_name, 0.0) + case_seconds
     return seconds_by_entry

@@ -25,11 +25,11 @@ PATIENCE = 60.0
 
 
 class Fate(enum.Enum):
-    """The outcome of a mutant: killed, survived, or not covered. ``ASLEEP`` means not covered."""
+    """The outcome of a mutant: killed, survived, or not covered. ``NOT_COVERED`` means not covered."""
 
     KILLED = "killed"
     SURVIVED = "survived"
-    ASLEEP = "asleep"
+    NOT_COVERED = "asleep"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ def mutant_result(job: Job, reply: Mapping[str, Any] | ChildEnd) -> MutantResult
     if isinstance(reply, ChildEnd):
         how = verdict_of_lost_worker(reply)
         return MutantResult(job["fault"], Fate.KILLED.value, reply.step, how, how, selected=selected)
-    fate = Fate.KILLED if reply["killer"] else Fate.SURVIVED if reply["effects"] else Fate.ASLEEP
+    fate = Fate.KILLED if reply["killer"] else Fate.SURVIVED if reply["effects"] else Fate.NOT_COVERED
     return MutantResult(
         mutant=job["fault"],
         fate=fate.value,
@@ -153,7 +153,7 @@ def run_mutants(
         if name in journal.done:
             continue
         if not results[mutant]:
-            journal.add(MutantResult(name, Fate.ASLEEP.value))
+            journal.add(MutantResult(name, Fate.NOT_COVERED.value))
             continue
         jobs.append({"do": "attempt", "fault": name, "results": list(results[mutant]), "limit": LIMIT})
     # Successive jobs of one subject share its samples and reference values, which a worker caches.

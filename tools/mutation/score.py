@@ -111,7 +111,7 @@ def count_outcomes(
             outcome.fate == Fate.SURVIVED.value and equivalent_mutants.equivalence_reason(mutant) is not None
         )
         for tally in groups:
-            if outcome.fate == Fate.ASLEEP.value:
+            if outcome.fate == Fate.NOT_COVERED.value:
                 tally.not_covered += 1
                 continue
             numbers = tally.by_point.setdefault(mutant.point, [0, 0])

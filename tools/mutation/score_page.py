@@ -237,7 +237,7 @@ def _uncalled_point_lines(
     uncalled: dict[str, int] = {}
     for outcome in outcomes:
         point = Mutant.parse(outcome.mutant).point
-        if (point, "called") not in calls and outcome.fate == Fate.ASLEEP.value:
+        if (point, "called") not in calls and outcome.fate == Fate.NOT_COVERED.value:
             uncalled[point] = uncalled.get(point, 0) + 1
     yield "## Points that no result calls"
     yield ""

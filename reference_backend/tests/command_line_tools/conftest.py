@@ -15,7 +15,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def library() -> Path:
+def hlml_path() -> Path:
     """Return the path of libhlml.so. The build of the reference device writes this file."""
     path = BACKEND / "hpu_reference_tools" / "libhlml.so"
     assert path.exists(), f"{path} is missing. Run `python setup.py build_ext --inplace` in {BACKEND}."
@@ -23,11 +23,11 @@ def library() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smi(library: Path) -> Run:
+def smi(hlml_path: Path) -> Run:
     """Return a function that runs hl-smi with arguments. Keyword arguments are environment variables."""
 
     def run_tool(*arguments: str, module: str = "smi", **variables: str) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": str(library.parents[1])} | variables
+        environment = os.environ | {"PYTHONPATH": str(hlml_path.parents[1])} | variables
         command = [sys.executable, "-m", f"hpu_reference_tools.{module}", *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 

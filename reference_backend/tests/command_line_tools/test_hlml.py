@@ -58,7 +58,7 @@ except Exception as error:
 """
 
 
-def test_pyhlml_works_unmodified(library: Path, run_python: Any, tmp_path: Path) -> None:
+def test_pyhlml_works_unmodified(hlml_path: Path, run_python: Any, tmp_path: Path) -> None:
     pytest.importorskip("pyhlml", reason="habana-pyhlml is not installed.")
     done = run_python(PROGRAM, HPU_REFERENCE_STATE_DIR=str(tmp_path / "state"), HLS_MODULE_ID="3")
     assert done.returncode == 0, done.stderr
@@ -75,7 +75,7 @@ def test_pyhlml_works_unmodified(library: Path, run_python: Any, tmp_path: Path)
     }
 
 
-def test_link_is_created_and_removed(smi: Any, library: Path, tmp_path: Path) -> None:
+def test_link_is_created_and_removed(smi: Any, hlml_path: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from hpu_reference_tools import link\n"
         "sys.exit(link.main(sys.argv[1:2], Path(sys.argv[2])))"
@@ -84,7 +84,7 @@ def test_link_is_created_and_removed(smi: Any, library: Path, tmp_path: Path) ->
     def run_link_command(action: str, link: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", code, action, str(link)],
-            env={"PYTHONPATH": str(library.parents[1])},
+            env={"PYTHONPATH": str(hlml_path.parents[1])},
             capture_output=True,
             text=True,
         )
@@ -92,7 +92,7 @@ def test_link_is_created_and_removed(smi: Any, library: Path, tmp_path: Path) ->
     link = tmp_path / "habanalabs" / "libhlml.so"
     for _ in range(2):  # a second call changes nothing
         assert run_link_command("link", link).returncode == 0
-        assert link.resolve() == library.resolve()
+        assert link.resolve() == hlml_path.resolve()
     for _ in range(2):
         assert run_link_command("unlink", link).returncode == 0
         assert not link.exists()
@@ -102,7 +102,7 @@ def test_link_is_created_and_removed(smi: Any, library: Path, tmp_path: Path) ->
         assert done.returncode == 1
         assert "was not created by this program" in done.stderr
     assert link.read_text() == "another's"
-    assert run_link_command("path", link).stdout.strip() == str(library)
+    assert run_link_command("path", link).stdout.strip() == str(hlml_path)
     assert run_link_command("link", Path("/proc/nowhere/libhlml.so")).stderr.startswith(
         "hpu-reference-hlml: "
     )

@@ -33,15 +33,15 @@ for command in sys.stdin:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
+def process_records_folder(tmp_path: Path) -> Path:
     """Return the path at which the device creates the folder of its process records."""
     return tmp_path / "state"
 
 
 @pytest.fixture
-def user(state: Path) -> Iterator[subprocess.Popen[str]]:
+def device_process(process_records_folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Start a process that uses module 3 (one of the eight Gaudi devices of the node)."""
-    environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state), "HLS_MODULE_ID": "3"}
+    environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(process_records_folder), "HLS_MODULE_ID": "3"}
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
         stdin=subprocess.PIPE,
@@ -72,8 +72,10 @@ def test_list_shows_families_and_modules(smi: Any, name: str, family: str) -> No
     assert re.findall(r"Module ID\s+:\s+(\d+)", output_text) == [str(module) for module in range(8)]
 
 
-def test_table_shows_the_driver_version_and_the_modules(smi: Any, state: Path) -> None:
-    lines = smi(HPU_REFERENCE_STATE_DIR=str(state), ENABLE_CONSOLE="true").stdout.splitlines()
+def test_table_shows_the_driver_version_and_the_modules(smi: Any, process_records_folder: Path) -> None:
+    lines = smi(
+        HPU_REFERENCE_STATE_DIR=str(process_records_folder), ENABLE_CONSOLE="true"
+    ).stdout.splitlines()
     assert lines[2].replace(" ", "").split(":")[1][:-1].split("-")[0] == ht.__version__
     assert {len(line) for line in lines} == {79}
     rows = [
@@ -119,18 +121,20 @@ def test_a_module_has_several_ids(smi: Any, way: str) -> None:
     assert smi("-Q", "index", "-f", "csv,noheader", *way.split("=")).stdout == "5\n"
 
 
-def test_live_processes_are_shown_with_their_memory(smi: Any, state: Path, user: Any) -> None:
+def test_live_processes_are_shown_with_their_memory(
+    smi: Any, process_records_folder: Path, device_process: Any
+) -> None:
     def figures(*arguments: str) -> str:
-        return smi(*arguments, HPU_REFERENCE_STATE_DIR=str(state)).stdout
+        return smi(*arguments, HPU_REFERENCE_STATE_DIR=str(process_records_folder)).stdout
 
     assert (
         figures("-Q", "memory.used", "-f", "csv,noheader,nounits").split() == ["0"] * 3 + ["32"] + ["0"] * 4
     )
-    (row,) = [line for line in figures().splitlines() if str(user.pid) in line]
-    assert re.fullmatch(rf"\|\s+3\s+{user.pid}\s+C\s+python\S*\s+32MiB\s+\|", row)
-    assert f"Process ID {user.pid}" in figures("-q", "-i", "3")
-    user.stdin.write("work\n")
-    user.stdin.flush()
+    (row,) = [line for line in figures().splitlines() if str(device_process.pid) in line]
+    assert re.fullmatch(rf"\|\s+3\s+{device_process.pid}\s+C\s+python\S*\s+32MiB\s+\|", row)
+    assert f"Process ID {device_process.pid}" in figures("-q", "-i", "3")
+    device_process.stdin.write("work\n")
+    device_process.stdin.flush()
     busy = max(
         int(figures("-Q", "utilization.aip", "-f", "csv,noheader,nounits", "-i", "3")) for _ in range(5)
     )
@@ -138,31 +142,37 @@ def test_live_processes_are_shown_with_their_memory(smi: Any, state: Path, user:
     assert figures("-Q", "utilization.aip", "-f", "csv,noheader", "-i", "2") == "0 %\n"
 
 
-def test_exited_and_killed_processes_are_not_listed(smi: Any, state: Path, user: Any) -> None:
-    assert [path.name for path in state.iterdir()] == [str(user.pid)]
-    user.kill()
-    user.wait()
+def test_exited_and_killed_processes_are_not_listed(
+    smi: Any, process_records_folder: Path, device_process: Any
+) -> None:
+    assert [path.name for path in process_records_folder.iterdir()] == [str(device_process.pid)]
+    device_process.kill()
+    device_process.wait()
     assert (
         smi(
-            "-Q", "memory.used", "-f", "csv,noheader,nounits", HPU_REFERENCE_STATE_DIR=str(state)
+            "-Q",
+            "memory.used",
+            "-f",
+            "csv,noheader,nounits",
+            HPU_REFERENCE_STATE_DIR=str(process_records_folder),
         ).stdout.split()
         == ["0"] * 8
     )
     code = "import torch, habana_frameworks.torch\ntorch.ones(3, device='hpu')"
-    environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state)}
+    environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(process_records_folder)}
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True)
     assert (
-        list(state.iterdir()) == []
+        list(process_records_folder.iterdir()) == []
     )  # the subprocess removed two records: its own and the record of the killed process
 
 
-def test_a_process_may_have_any_name(smi: Any, state: Path, user: Any) -> None:
-    user.stdin.write("name\n")
-    user.stdin.flush()
-    assert user.stdout.readline() == "named\n"
-    completed = smi(HPU_REFERENCE_STATE_DIR=str(state))
+def test_a_process_may_have_any_name(smi: Any, process_records_folder: Path, device_process: Any) -> None:
+    device_process.stdin.write("name\n")
+    device_process.stdin.flush()
+    assert device_process.stdout.readline() == "named\n"
+    completed = smi(HPU_REFERENCE_STATE_DIR=str(process_records_folder))
     assert completed.returncode == 0, completed.stderr
-    (row,) = [line for line in completed.stdout.splitlines() if str(user.pid) in line]
+    (row,) = [line for line in completed.stdout.splitlines() if str(device_process.pid) in line]
     assert "a?b c" in row
 
 
@@ -172,20 +182,20 @@ def test_state_folder_that_cannot_be_created_is_ignored(smi: Any, run_python: An
     assert smi("-L", HPU_REFERENCE_STATE_DIR="/proc/nowhere").returncode == 0
 
 
-def test_damaged_records_are_ignored(smi: Any, state: Path, user: Any) -> None:
-    record = (state / str(user.pid)).read_bytes()
-    (state / "short").write_bytes(record[:30])
-    (state / "long").write_bytes(record * 2)
-    (state / "other").write_bytes(b"\xff" * 64)
-    (state / "far").write_bytes(record[:24] + (99).to_bytes(8, "little") + record[32:])
-    os.mkfifo(state / "pipe")
-    (state / "zeros").symlink_to("/dev/zero")
-    (state / "old").write_bytes(
+def test_damaged_records_are_ignored(smi: Any, process_records_folder: Path, device_process: Any) -> None:
+    record = (process_records_folder / str(device_process.pid)).read_bytes()
+    (process_records_folder / "short").write_bytes(record[:30])
+    (process_records_folder / "long").write_bytes(record * 2)
+    (process_records_folder / "other").write_bytes(b"\xff" * 64)
+    (process_records_folder / "far").write_bytes(record[:24] + (99).to_bytes(8, "little") + record[32:])
+    os.mkfifo(process_records_folder / "pipe")
+    (process_records_folder / "zeros").symlink_to("/dev/zero")
+    (process_records_folder / "old").write_bytes(
         record[:16] + bytes(8) + record[24:]
     )  # the record of a process with the same id and a different start time
-    completed = smi(HPU_REFERENCE_STATE_DIR=str(state))
+    completed = smi(HPU_REFERENCE_STATE_DIR=str(process_records_folder))
     assert completed.returncode == 0
-    assert completed.stdout.count(str(user.pid)) == 1
+    assert completed.stdout.count(str(device_process.pid)) == 1
 
 
 @pytest.mark.parametrize(
@@ -206,8 +216,8 @@ def test_invalid_argument_is_one_sentence(smi: Any, arguments: tuple[str, ...], 
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_loop_option_repeats_until_interrupted(library: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(library.parents[1])}
+def test_loop_option_repeats_until_interrupted(hlml_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(hlml_path.parents[1])}
     command = [
         sys.executable,
         "-m",
@@ -233,8 +243,8 @@ def test_loop_option_repeats_until_interrupted(library: Path) -> None:
     assert lines == ["index\n", "1\n"] * 3
 
 
-def test_closed_pipe_is_not_an_error(library: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(library.parents[1])}
+def test_closed_pipe_is_not_an_error(hlml_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(hlml_path.parents[1])}
     command = f"{sys.executable} -m hpu_reference_tools.smi -l 0.01 | head -1"
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
     assert done.stderr == ""

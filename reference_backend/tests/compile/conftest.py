@@ -13,7 +13,7 @@ Compile = Callable[..., Callable[..., Any]]
 
 
 @pytest.fixture(autouse=True)
-def _fresh(device_works: None) -> None:
+def _reset_dynamo(device_works: None) -> None:
     """Clear Dynamo's caches before each test. Assert after the test that the device works."""
     torch._dynamo.reset()
     torch.manual_seed(0)

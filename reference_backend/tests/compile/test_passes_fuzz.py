@@ -6,7 +6,7 @@ A failure prints the seed and a script of the smallest program that still fails.
 from __future__ import annotations
 
 import pytest
-from helpers.compile_programs import Author, assert_no_difference
+from helpers.compile_programs import RandomProgramGenerator, assert_no_difference
 
 from tests.support.nightly import NIGHTLY
 
@@ -20,9 +20,9 @@ FUSED = range(100) if NIGHTLY else (36, 43)
 @pytest.mark.parametrize("first", range(0, INTERPRETED, CHUNK))
 def test_random_programs_as_interpreted_recipes(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        assert_no_difference(Author(seed).write(), "interpreted", f"seed {seed},")
+        assert_no_difference(RandomProgramGenerator(seed).generate(), "interpreted", f"seed {seed},")
 
 
 @pytest.mark.parametrize("seed", FUSED)
 def test_random_programs_as_fused_recipes(seed: int) -> None:
-    assert_no_difference(Author(seed).write(), "fused", f"seed {seed},")
+    assert_no_difference(RandomProgramGenerator(seed).generate(), "fused", f"seed {seed},")

@@ -14,17 +14,17 @@ from helpers.ranks import FinishedRank, run_ranks
 def on_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[FinishedRank]]:
     """Return a function that runs a function of the test module on several ranks, and asserts exit code 0.
 
-    ``fails``: ranks that may exit with any code. ``limit``: seconds after which the ranks are killed.
+    ``fails``: ranks that may exit with any code. ``kill_after``: seconds after which the ranks are killed.
     """
 
-    def run_and_assert_success(function, size=2, *, limit=90, timeout=60, fails=(), **environment):
-        meeting = tmp_path / f"meeting-{time.monotonic_ns()}"
+    def run_and_assert_success(function, size=2, *, kill_after=90, timeout=60, fails=(), **environment):
+        rendezvous_file = tmp_path / f"rendezvous-{time.monotonic_ns()}"
         ended = run_ranks(
             request.path,
             function.__name__,
             size,
-            meeting,
-            limit=limit,
+            rendezvous_file,
+            kill_after=kill_after,
             timeout=timeout,
             environment=environment,
         )

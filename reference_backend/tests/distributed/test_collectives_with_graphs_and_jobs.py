@@ -313,7 +313,7 @@ def exit_with_pending_collective(rank, size):
 
 def test_process_exits_with_a_pending_collective(on_ranks):
     start = time.monotonic()
-    first, _ = on_ranks(exit_with_pending_collective, fails=(0, 1), limit=60)
+    first, _ = on_ranks(exit_with_pending_collective, fails=(0, 1), kill_after=60)
     assert "leaving" in first.text and first.code == 0, first.text
     assert time.monotonic() - start < 40
 

@@ -62,7 +62,7 @@ def observed(on_ranks: Any, folder: Path) -> Path:
     The first test that requests this fixture runs the step.
     """
     if not (folder / "flight").exists():
-        on_ranks(train_under_profilers, FOLDER=str(folder), limit=180)
+        on_ranks(train_under_profilers, FOLDER=str(folder), kill_after=180)
     return folder
 
 

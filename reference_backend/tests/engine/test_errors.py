@@ -12,7 +12,7 @@ C, hpu = ht._C, ht.hpu
 
 
 @pytest.fixture
-def source(warm):
+def source(cache_output_metadata):
     """Return a tensor, a valid index and an invalid index.
 
     The engine has cached the output metadata of ``index_select``, so it can defer the calls.
@@ -20,7 +20,7 @@ def source(warm):
     tensor = torch.arange(4.0, device="hpu")
     valid_index = torch.tensor([0, 3], device="hpu")
     bad = torch.tensor([0, 9], device="hpu")
-    warm(lambda: (tensor.index_select(0, valid_index) + 1, tensor + 1, valid_index + 1))
+    cache_output_metadata(lambda: (tensor.index_select(0, valid_index) + 1, tensor + 1, valid_index + 1))
     return tensor, valid_index, bad
 
 
@@ -31,9 +31,9 @@ def stream():
         yield side_stream
 
 
-def _queue_failing_call(source, gate):
+def _queue_failing_call(source, enqueue_gate):
     tensor, _, bad = source
-    closed_gate = gate()
+    closed_gate = enqueue_gate()
     result = tensor.index_select(0, bad)  # the engine defers the call, so the error occurs later
     closed_gate.open()
     return result
@@ -52,8 +52,8 @@ SURFACES = {
 
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("surface", SURFACES)
-def test_each_synchronisation_raises_the_error_once(source, gate, stream, surface, settled):
-    result = _queue_failing_call(source, gate)
+def test_each_synchronisation_raises_the_error_once(source, enqueue_gate, stream, surface, settled):
+    result = _queue_failing_call(source, enqueue_gate)
     event = hpu.Event()
     event.record(stream)
     while settled and not event.query():  # wait until the queue is empty
@@ -67,9 +67,9 @@ def test_each_synchronisation_raises_the_error_once(source, gate, stream, surfac
     assert tensor.index_select(0, valid_index).tolist() == [0.0, 3.0]
 
 
-def test_the_first_of_several_errors_is_reported(source, gate, stream):
+def test_the_first_of_several_errors_is_reported(source, enqueue_gate, stream):
     tensor, _, bad = source
-    closed_gate = gate()
+    closed_gate = enqueue_gate()
     tensor.index_select(0, bad)
     tensor.index_select(0, bad)
     fine = tensor + 1
@@ -80,9 +80,9 @@ def test_the_first_of_several_errors_is_reported(source, gate, stream):
     assert fine.tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_later_work_of_the_stream_still_runs(source, gate, stream):
+def test_later_work_of_the_stream_still_runs(source, enqueue_gate, stream):
     tensor, valid_index, bad = source
-    closed_gate = gate()
+    closed_gate = enqueue_gate()
     tensor.index_select(0, bad)
     after = tensor.index_select(0, valid_index)
     event = stream.record_event()
@@ -94,10 +94,10 @@ def test_later_work_of_the_stream_still_runs(source, gate, stream):
     assert after.tolist() == [0.0, 3.0]
 
 
-def test_an_error_belongs_to_its_stream(source, gate, stream):
+def test_an_error_belongs_to_its_stream(source, enqueue_gate, stream):
     tensor, valid_index, bad = source
     second_stream = hpu.Stream()
-    closed_gate = gate()
+    closed_gate = enqueue_gate()
     tensor.index_select(0, bad)
     with hpu.stream(second_stream):
         assert tensor.index_select(0, valid_index).tolist() == [0.0, 3.0]
@@ -107,8 +107,8 @@ def test_an_error_belongs_to_its_stream(source, gate, stream):
         stream.synchronize()
 
 
-def test_query_does_not_throw_and_does_not_lose_the_error(source, gate, stream):
-    _queue_failing_call(source, gate)
+def test_query_does_not_throw_and_does_not_lose_the_error(source, enqueue_gate, stream):
+    _queue_failing_call(source, enqueue_gate)
     event = stream.record_event()
     while not event.query():
         pass
@@ -181,7 +181,7 @@ def test_lazy_graphs_name_the_operator(output_of):
     assert output_of(LAZY).splitlines() == ["0 True", "1 True", "2 True", "[1.0, 4.0]"]
 
 
-def test_errors_of_replays(source, gate, stream):
+def test_errors_of_replays(source, enqueue_gate, stream):
     tensor, valid_index, bad = source
     static = valid_index.clone()
     graph = C.Graph()
@@ -189,7 +189,7 @@ def test_errors_of_replays(source, gate, stream):
     result = (tensor + 1).index_select(0, static)
     graph.end()
     static.copy_(bad)
-    closed_gate = gate()
+    closed_gate = enqueue_gate()
     graph.replay(asynchronous=True)
     closed_gate.open()
     with pytest.raises(IndexError, match="aten::index_select"):
@@ -199,15 +199,15 @@ def test_errors_of_replays(source, gate, stream):
     assert result.tolist() == [1.0, 4.0]
 
 
-def test_calls_that_validate_a_number_are_cached_per_number(gate, warm):
+def test_calls_that_validate_a_number_are_cached_per_number(enqueue_gate, cache_output_metadata):
     x = torch.ones(3, 4, device="hpu")
     valid_calls = [
         lambda: x.renorm(2, 0, 1.0),
         lambda: torch.linalg.vector_norm(x[:, :0], 2.0),
         lambda: x.add(0.5),
     ]
-    warm(lambda: [call() for call in valid_calls])
-    closed_gate = gate()
+    cache_output_metadata(lambda: [call() for call in valid_calls])
+    closed_gate = enqueue_gate()
     x.add(0.75)  # deferred, because an addition accepts any number
     closed_gate.open()
     for bad in (lambda: x.renorm(2, 0, -1.0), lambda: torch.linalg.vector_norm(x[:, :0], float("inf"))):
@@ -217,15 +217,15 @@ def test_calls_that_validate_a_number_are_cached_per_number(gate, warm):
         torch.ones(3, dtype=torch.uint8, device="hpu").fill_(1000.0)
 
 
-def test_a_call_that_warns_warns_each_time(gate, warm):
+def test_a_call_that_warns_warns_each_time(enqueue_gate, cache_output_metadata):
     x = torch.ones(1, device="hpu")
 
     def call():
         with pytest.warns(UserWarning, match="degrees of freedom"):
             return x.var()
 
-    warm(call)
-    closed_gate = gate()
+    cache_output_metadata(call)
+    closed_gate = enqueue_gate()
     opener = threading.Timer(0.1, closed_gate.open)  # `call` blocks until this timer opens the gate
     opener.start()
     assert torch.isnan(call()).item()

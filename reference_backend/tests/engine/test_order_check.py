@@ -11,9 +11,9 @@ C, hpu = ht._C, ht.hpu
 side = hpu.Stream()
 x = torch.ones(1000, device='hpu')
 hpu.synchronize()
-C.take_order_reports()
+C.take_race_reports()
 def reports():
-    for text in C.take_order_reports():
+    for text in C.take_race_reports():
         print(text.replace(f'stream {side.stream_id}', 'SIDE').replace(f'stream {side}', 'SIDE'))
 """
 
@@ -117,7 +117,7 @@ graph = hpu.HPUGraph()
 with hpu.graph(graph):
     y = x * 2
 hpu.synchronize()
-C.take_order_reports()
+C.take_race_reports()
 with hpu.stream(side):
     graph.replay(asynchronous=True)
 {wait}
@@ -151,7 +151,7 @@ for step in range(3):
 
 
 def test_nothing_is_checked_by_default(output_of):
-    assert output_of(START + PRODUCE + CONSUME + "\nprint(C.take_order_reports())") == "[]"
+    assert output_of(START + PRODUCE + CONSUME + "\nprint(C.take_race_reports())") == "[]"
 
 
 def test_memory_of_joined_blocks(reported):
@@ -185,7 +185,7 @@ def step():
 for _ in range(3):
     step()
     C.lazy_flush(True)
-hpu.synchronize(); C.take_order_reports()
+hpu.synchronize(); C.take_race_reports()
 """
 
 
@@ -220,10 +220,10 @@ C.set_queue_all(0)
 with hpu.stream(side):
     made = torch.full((1000,), 2.0, device='hpu')
 read = made.sub(0.5)
-assert len(C.take_order_reports()) == 1
+assert len(C.take_race_reports()) == 1
 before = C.engine_counters()['learned']
 read = made.sub(0.5)
 print(C.engine_counters()['learned'] - before)
-C.set_queue_all(-1); hpu.synchronize(); C.take_order_reports()
+C.set_queue_all(-1); hpu.synchronize(); C.take_race_reports()
 """
     assert reported(code) == ["0"]

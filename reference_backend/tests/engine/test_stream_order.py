@@ -11,13 +11,17 @@ SIZE = 2000
 
 
 @pytest.fixture
-def side(warm):
+def side(cache_output_metadata):
     """Return a stream. The engine has cached the output metadata of the operators of these tests."""
     value = torch.ones(SIZE, device="hpu")
     second_tensor = torch.ones(SIZE, device="hpu")
     whole = torch.zeros(2 * SIZE, device="hpu")
-    warm(lambda: (value * 2, value + 1, value.sum(), second_tensor.copy_(value), whole[:SIZE].copy_(value)))
-    warm(lambda: (whole.view(2, SIZE)[0] + 1, [value.fill_(number) for number in (-1, 4, 8)]))
+    cache_output_metadata(
+        lambda: (value * 2, value + 1, value.sum(), second_tensor.copy_(value), whole[:SIZE].copy_(value))
+    )
+    cache_output_metadata(
+        lambda: (whole.view(2, SIZE)[0] + 1, [value.fill_(number) for number in (-1, 4, 8)])
+    )
     return hpu.Stream()
 
 
@@ -25,52 +29,52 @@ def _filled_tensor(value):
     return torch.full((SIZE,), float(value), device="hpu")
 
 
-def _start_behind_gate(stream, gate, work):
+def _start_behind_gate(stream, enqueue_gate, work):
     """Issue `work` on the stream behind a closed gate, and return the gate and the result."""
     with hpu.stream(stream):
-        closed = gate()
+        closed = enqueue_gate()
         return closed, work()
 
 
-def test_read_after_write(side, gate):
+def test_read_after_write(side, enqueue_gate):
     source = _filled_tensor(3)
-    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
+    closed, doubled = _start_behind_gate(side, enqueue_gate, lambda: source * 2)
     read = doubled + 1
     closed.open()
     assert read.eq(7).all()
 
 
-def test_write_after_read(side, gate):
+def test_write_after_read(side, enqueue_gate):
     source = _filled_tensor(3)
-    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
+    closed, doubled = _start_behind_gate(side, enqueue_gate, lambda: source * 2)
     source.fill_(-1)
     closed.open()
     side.synchronize()
     assert doubled.eq(6).all() and source.eq(-1).all()
 
 
-def test_write_after_write(side, gate):
+def test_write_after_write(side, enqueue_gate):
     target, source = _filled_tensor(0), _filled_tensor(5)
-    closed, _ = _start_behind_gate(side, gate, lambda: target.copy_(source))
+    closed, _ = _start_behind_gate(side, enqueue_gate, lambda: target.copy_(source))
     target.fill_(8)
     closed.open()
     side.synchronize()
     assert target.eq(8).all()
 
 
-def test_readers_do_not_wait_for_each_other(side, gate):
+def test_readers_do_not_wait_for_each_other(side, enqueue_gate):
     source = _filled_tensor(3)
-    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
+    closed, doubled = _start_behind_gate(side, enqueue_gate, lambda: source * 2)
     assert (source + 1).eq(4).all()  # the value reaches the host while the gate is closed
     closed.open()
     side.synchronize()
     assert doubled.eq(6).all()
 
 
-def test_views_are_ordered_by_their_storage(side, gate):
+def test_views_are_ordered_by_their_storage(side, enqueue_gate):
     whole = torch.zeros(2 * SIZE, device="hpu")
     source = _filled_tensor(5)
-    closed, _ = _start_behind_gate(side, gate, lambda: whole[:SIZE].copy_(source))
+    closed, _ = _start_behind_gate(side, enqueue_gate, lambda: whole[:SIZE].copy_(source))
     read = whole.view(2, SIZE)[0] + 1
     closed.open()
     assert read.eq(6).all()
@@ -99,19 +103,19 @@ def test_the_host_waits_for_the_memory_that_it_reads(side, read):
         assert doubled.cpu().eq(2).all()
 
 
-def test_a_copy_from_the_host_waits_for_readers(side, gate):
+def test_a_copy_from_the_host_waits_for_readers(side, enqueue_gate):
     source = _filled_tensor(3)
     host = torch.full((SIZE,), 9.0).pin_memory()
-    closed, doubled = _start_behind_gate(side, gate, lambda: source * 2)
+    closed, doubled = _start_behind_gate(side, enqueue_gate, lambda: source * 2)
     source.copy_(host, non_blocking=True)
     closed.open()
     hpu.synchronize()
     assert doubled.eq(6).all() and source.eq(9).all()
 
 
-def test_freed_memory_stays_until_its_readers_have_run(side, gate):
+def test_freed_memory_stays_until_its_readers_have_run(side, enqueue_gate):
     source = [_filled_tensor(3)]
-    closed, doubled = _start_behind_gate(side, gate, lambda: source[0] * 2)
+    closed, doubled = _start_behind_gate(side, enqueue_gate, lambda: source[0] * 2)
     source.clear()
     with hpu.stream(hpu.Stream()):
         new_tensors = [_filled_tensor(-1) for _ in range(8)]
@@ -121,11 +125,11 @@ def test_freed_memory_stays_until_its_readers_have_run(side, gate):
     assert doubled.eq(6).all() and all(tensor.eq(-1).all() for tensor in new_tensors)
 
 
-def test_freed_memory_is_returned(side, gate):
+def test_freed_memory_is_returned(side, enqueue_gate):
     hpu.synchronize()
     before = hpu.memory_allocated()
     source = [_filled_tensor(3)]
-    closed, doubled = _start_behind_gate(side, gate, lambda: source[0] * 2)
+    closed, doubled = _start_behind_gate(side, enqueue_gate, lambda: source[0] * 2)
     source.clear()
     closed.open()
     side.synchronize()
@@ -133,10 +137,10 @@ def test_freed_memory_is_returned(side, gate):
     assert hpu.memory_allocated() == before
 
 
-def test_a_chain_over_three_streams(side, gate):
+def test_a_chain_over_three_streams(side, enqueue_gate):
     streams = [side, hpu.Stream(), hpu.Stream()]
     value = _filled_tensor(1)
-    closed, value = _start_behind_gate(side, gate, lambda: value + 1)
+    closed, value = _start_behind_gate(side, enqueue_gate, lambda: value + 1)
     for turn in range(9):
         with hpu.stream(streams[turn % 3]):
             value = value * 2
@@ -144,24 +148,24 @@ def test_a_chain_over_three_streams(side, gate):
     assert value.eq(2 * 2**9).all()
 
 
-def test_a_replay_reads_what_another_stream_writes(side, gate):
+def test_a_replay_reads_what_another_stream_writes(side, enqueue_gate):
     x = _filled_tensor(0)
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         y = x * 2
-    closed, _ = _start_behind_gate(side, gate, lambda: x.fill_(4))
+    closed, _ = _start_behind_gate(side, enqueue_gate, lambda: x.fill_(4))
     graph.replay()
     closed.open()
     assert y.eq(8).all()
 
 
-def test_a_replay_on_another_stream_writes_what_is_read_here(side, gate):
+def test_a_replay_on_another_stream_writes_what_is_read_here(side, enqueue_gate):
     x = _filled_tensor(0)
     graph = hpu.HPUGraph()
     with hpu.graph(graph):
         y = x * 2
     x.fill_(4)
-    closed, _ = _start_behind_gate(side, gate, graph.replay)
+    closed, _ = _start_behind_gate(side, enqueue_gate, graph.replay)
     read = y + 1
     closed.open()
     assert read.eq(9).all()
@@ -193,11 +197,11 @@ def test_a_gradient_that_a_side_stream_reduces(side):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
+def test_an_error_is_thrown_by_the_reader_of_its_values(side, cache_output_metadata, late):
     """The error is raised once, whether or not the failed work has run before the values are read."""
     index, bad = torch.tensor([3], device="hpu"), torch.tensor([SIZE], device="hpu")
     source, target = _filled_tensor(1), torch.zeros(1, device="hpu")
-    warm(lambda: torch.index_select(source, 0, index, out=target))
+    cache_output_metadata(lambda: torch.index_select(source, 0, index, out=target))
     with hpu.stream(side):
         C.enqueue_delay(0.05)
         torch.index_select(source, 0, bad, out=target)

@@ -16,9 +16,9 @@ def settings_restored():
     torch.use_deterministic_algorithms(False)
 
 
-def test_default_dtype(settings_restored, warm):
+def test_default_dtype(settings_restored, cache_output_metadata):
     a, b = torch.arange(1, 5, device="hpu"), torch.full((4,), 2, device="hpu")
-    warm(lambda: a / b)
+    cache_output_metadata(lambda: a / b)
     C.enqueue_delay(0.1)
     quotient = a / b
     torch.set_default_dtype(torch.float64)
@@ -35,9 +35,9 @@ def test_default_dtype(settings_restored, warm):
         lambda: torch.set_float32_matmul_precision("highest"),
     ],
 )
-def test_a_change_waits_for_queued_work(settings_restored, warm, change):
+def test_a_change_waits_for_queued_work(settings_restored, cache_output_metadata, change):
     x = torch.zeros(10, device="hpu")
-    warm(lambda: x.add_(1))
+    cache_output_metadata(lambda: x.add_(1))
     with hpu.stream(hpu.Stream()):
         C.enqueue_delay(0.1)
         x.add_(1)
@@ -47,10 +47,10 @@ def test_a_change_waits_for_queued_work(settings_restored, warm, change):
     assert x.tolist() == [2.0] * 10
 
 
-def test_setter_does_not_raise_errors_of_queued_work(settings_restored, warm):
+def test_setter_does_not_raise_errors_of_queued_work(settings_restored, cache_output_metadata):
     x, index = torch.ones(10, device="hpu"), torch.tensor([3], device="hpu")
     bad = torch.tensor([99], device="hpu")
-    warm(lambda: x.index_select(0, index))
+    cache_output_metadata(lambda: x.index_select(0, index))
     C.enqueue_delay(0.1)
     selected = x.index_select(0, bad)
     torch.set_default_dtype(torch.float64)

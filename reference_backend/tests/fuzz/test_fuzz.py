@@ -43,7 +43,8 @@ def test_equal_seeds_give_equal_programs():
 def broken(monkeypatch, tmp_path):
     """Inject two faults into the workers: wrong values and a crash.
 
-    Unary operators add 1 after a view was created. A step `look` whose last number is 999 aborts the process.
+    Unary operators add 1 after a view was created. A step `read_on_host` whose last number is 999 aborts the
+    process.
     """
     (tmp_path / "sitecustomize.py").write_text(BROKEN)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
@@ -52,7 +53,8 @@ def broken(monkeypatch, tmp_path):
 BROKEN = """
 def spoil():
     from fuzz import program
-    view, unary, look = program.Machine.view, program.Machine.unary, program.Machine.look
+    state = program.ThreadState
+    view, unary, read = state.create_view, state.compute_unary, state.read_on_host
     def spoilt_view(self, *numbers):
         self.seen = True
         view(self, *numbers)
@@ -60,13 +62,13 @@ def spoil():
         unary(self, *numbers)
         if self.on_device and getattr(self, 'seen', False):
             self.tensors[-1].add_(1)
-    def spoilt_look(self, *numbers):
+    def spoilt_read(self, *numbers):
         if self.on_device and numbers[3] == 999:
             import os
             os.abort()
-        look(self, *numbers)
-    program.Machine.view, program.Machine.unary = spoilt_view, spoilt_unary
-    program.Machine.look = spoilt_look
+        read(self, *numbers)
+    state.create_view, state.compute_unary = spoilt_view, spoilt_unary
+    state.read_on_host = spoilt_read
 import sys
 class Finder:
     def find_spec(self, name, path, target=None):
@@ -82,16 +84,18 @@ def _one_thread_program(*kinds: str) -> Program:
 
 
 def test_a_wrong_value_is_detected_and_shrunk(broken):
-    long = _one_thread_program("new", "binary", "view", "look", "unary", "stream")
+    long = _one_thread_program(
+        "create_tensor", "compute_binary", "create_view", "read_on_host", "compute_unary", "switch_stream"
+    )
     with Runner("eager") as runner:
         assert "off by 1" in runner.failure_reason(long)
         short = shrink(runner, long)
-        assert {step.kind for step in short.threads[0]} == {"view", "unary"}
+        assert {step.kind for step in short.threads[0]} == {"create_view", "compute_unary"}
         assert short.text().splitlines()[0] == "seed 5"
 
 
 def test_a_crash_is_a_failure_and_the_next_program_runs(broken):
-    dead = Program(5, ((Step("look", (0, 0, 0, 999)),),))
+    dead = Program(5, ((Step("read_on_host", (0, 0, 0, 999)),),))
     with Runner("eager") as runner:
         assert "the process ended with -6" in runner.failure_reason(dead)
-        assert runner.failure_reason(_one_thread_program("new", "unary")) == ""
+        assert runner.failure_reason(_one_thread_program("create_tensor", "compute_unary")) == ""

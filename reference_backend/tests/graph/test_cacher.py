@@ -71,7 +71,7 @@ def test_each_shape_is_captured_once_and_trains_like_the_module(model):
         torch.testing.assert_close(mine, theirs)
 
 
-class Dropped(nn.Module):
+class LayerWithDropout(nn.Module):
     """A layer followed by dropout. If `odd` is true, the result is an object that no graph can return."""
 
     def __init__(self, odd=False):
@@ -91,7 +91,7 @@ def test_cached_module_draws_the_numbers_of_the_module(case):
     """Values and gradients equal the uncached module's, in calls that capture and in calls that replay."""
 
     def train_and_collect(cached):
-        module = Dropped(odd=case == "no graph").to("hpu")
+        module = LayerWithDropout(odd=case == "no graph").to("hpu")
         if cached:
             hpu.ModuleCacher()(module, dry_run=case == "dry run")
         torch.manual_seed(0)

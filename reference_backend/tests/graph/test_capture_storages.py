@@ -68,7 +68,7 @@ def test_a_replay_follows_a_storage_to_larger_memory(x, which, run_before):
         graph.replay(asynchronous=True)
         assert y.tolist() == [2 * value] * 8
     assert block.tolist() == [7.0] * 8
-    assert graph._graph.uses(x) and not graph._graph.uses(block)
+    assert graph._graph.accesses(x) and not graph._graph.accesses(block)
 
 
 def test_memory_freed_in_the_capture_belongs_to_the_graph(x):
@@ -167,6 +167,6 @@ def test_results_of_a_function_need_no_memory_of_the_capture(x):
     y = x * 2
     graph.end()
     y.untyped_storage().resize_(0)
-    graph.set_interface([x], [y])
+    graph.set_io_binding([x], [y])
     (result,) = graph.call([torch.full((8,), 4.0, device="hpu")])
     assert result.tolist() == [8.0] * 8 and result.untyped_storage().nbytes() == 32

@@ -308,13 +308,13 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
             assert y.tolist() == [float(factor)] * 8
 
 
-def test_memory_from_before_a_stream_joined_is_input(x, warm):
+def test_memory_from_before_a_stream_joined_is_input(x, cache_output_metadata):
     """``bias`` is computed on a side stream before this stream joins the capture.
 
     In the second iteration, a delay on the side stream precedes the computation of ``bias``.
     """
     side = hpu.Stream()
-    warm(lambda: x + 5)
+    cache_output_metadata(lambda: x + 5)
     for queued in (False, True):
         graph = hpu.HPUGraph()
         with hpu.graph(graph):

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from helpers.record_and_run_fused import (
-    assert_same_memory,
+    assert_same_buffers,
+    build_and_run,
     load_fusion_module,
     record,
     run_artifact,
-    run_built,
 )
 
 from tests.support.nightly import every_nth
@@ -22,7 +22,7 @@ from tests.support.nightly import every_nth
 LIMIT = 8
 
 
-class Author:
+class RandomProgram:
     """A random program. ``run_program`` makes its calls. Equal seeds give equal calls."""
 
     def __init__(self, seed: int, length: int) -> None:
@@ -33,9 +33,18 @@ class Author:
         *self.tensors, self.ends = inputs
         for _ in range(self.length):
             step = self.random.choice(
-                (self.view, self.view, self.unary, self.binary, self.reduce, self.in_place)
+                (
+                    self.append_view,
+                    self.append_view,
+                    self.append_unary_result,
+                    self.append_binary_result,
+                    self.append_reduction,
+                    self.write_in_place,
+                )
             )
-            step = self.random.choice((step, step, self.partial_write, self.out_call, self.product_or_index))
+            step = self.random.choice(
+                (step, step, self.write_to_part, self.call_with_out, self.append_product_or_index)
+            )
             step()
         intermediates = [
             candidate
@@ -47,40 +56,40 @@ class Author:
     def pick_tensor(self) -> torch.Tensor:
         return self.random.choice(self.tensors)
 
-    def keep_small(self, *tensors: torch.Tensor) -> None:
+    def append_small_tensors(self, *tensors: torch.Tensor) -> None:
         small = [tensor for tensor in tensors if tensor.numel() <= 400 and tensor.dim() <= 4]
         self.tensors += small
 
-    def view(self) -> None:
+    def append_view(self) -> None:
         x = self.pick_tensor()
         dims = x.dim()
         kind = self.random.randrange(8)
         if dims == 0:
-            return self.keep_small(x.expand(self.random.randint(1, 3), 2))
+            return self.append_small_tensors(x.expand(self.random.randint(1, 3), 2))
         dim = self.random.randrange(dims)
         size = x.shape[dim]
         if kind == 0:
             order = list(range(dims))
             self.random.shuffle(order)
-            self.keep_small(x.permute(order))
+            self.append_small_tensors(x.permute(order))
         elif kind == 1 and size > 0:
             start = self.random.randrange(size)
             step = self.random.randint(1, 2)
-            self.keep_small(x[(slice(None),) * dim + (slice(start, None, step),)])
+            self.append_small_tensors(x[(slice(None),) * dim + (slice(start, None, step),)])
         elif kind == 2 and size > 0:
-            self.keep_small(x.select(dim, self.random.randrange(size)))
+            self.append_small_tensors(x.select(dim, self.random.randrange(size)))
         elif kind == 3:
-            self.keep_small(x.unsqueeze(dim))
+            self.append_small_tensors(x.unsqueeze(dim))
         elif kind == 4 and x.is_contiguous() and size % 2 == 0 and size > 0:
-            self.keep_small(x.unflatten(dim, (2, size // 2)))
+            self.append_small_tensors(x.unflatten(dim, (2, size // 2)))
         elif kind == 5 and x.is_contiguous():
-            self.keep_small(x.view(-1))
+            self.append_small_tensors(x.view(-1))
         elif kind == 6:
-            self.keep_small(x.unsqueeze(0).expand(2, *x.shape))
+            self.append_small_tensors(x.unsqueeze(0).expand(2, *x.shape))
         elif kind == 7 and size >= 3:
-            self.keep_small(x.unfold(dim, 2, 1), x.diagonal() if dims == 2 else x)
+            self.append_small_tensors(x.unfold(dim, 2, 1), x.diagonal() if dims == 2 else x)
 
-    def unary(self) -> None:
+    def append_unary_result(self) -> None:
         x = self.pick_tensor()
         number = self.random.randint(-3, 3)
         choices = (
@@ -93,17 +102,17 @@ class Author:
             lambda: torch.where(x > number, x, 0),
             lambda: torch.zeros_like(x).add_(number),
         )
-        self.keep_small(self.random.choice(choices)())
+        self.append_small_tensors(self.random.choice(choices)())
 
-    def binary(self) -> None:
+    def append_binary_result(self) -> None:
         x = self.pick_tensor()
         operands = [tensor for tensor in self.tensors if tensor.shape == x.shape]
         operands.append(x[:1] if x.dim() else x)
         y = self.random.choice(operands)
         op = self.random.choice((torch.add, torch.sub, torch.mul, torch.maximum))
-        self.keep_small(op(x, y).clamp(-LIMIT, LIMIT))
+        self.append_small_tensors(op(x, y).clamp(-LIMIT, LIMIT))
 
-    def reduce(self) -> None:
+    def append_reduction(self) -> None:
         x = self.pick_tensor()
         if x.dim() == 0 or x.numel() == 0:
             return
@@ -116,24 +125,24 @@ class Author:
                 lambda: torch.sort(x, dim=dim, stable=True),
             )
         )()
-        self.keep_small(*(result if isinstance(result, tuple) else (result,)))
+        self.append_small_tensors(*(result if isinstance(result, tuple) else (result,)))
 
-    def product_or_index(self) -> None:
+    def append_product_or_index(self) -> None:
         x = self.pick_tensor()
         if x.dim() == 2 and x.dtype.is_floating_point:
-            self.keep_small((x @ x.t()).clamp(-LIMIT, LIMIT), torch.cat([x, x * 1]))
+            self.append_small_tensors((x @ x.t()).clamp(-LIMIT, LIMIT), torch.cat([x, x * 1]))
         elif x.dim() and x.shape[0]:
-            self.keep_small(x[self.ends % x.shape[0]], torch.stack([x, x]))
+            self.append_small_tensors(x[self.ends % x.shape[0]], torch.stack([x, x]))
 
-    def writable(self) -> torch.Tensor | None:
+    def pick_writable_tensor(self) -> torch.Tensor | None:
         """Pick a random tensor. Return the tensor, or None if some of its elements share memory."""
         layout = load_fusion_module("description").Layout
         regular = load_fusion_module("view_recovery").is_regular
         x = self.pick_tensor()
         return x if regular(layout(x.dtype, tuple(x.shape), tuple(x.stride()), 0)) else None
 
-    def in_place(self) -> None:
-        x = self.writable()
+    def write_in_place(self) -> None:
+        x = self.pick_writable_tensor()
         if x is None:
             return
         number = self.random.randint(-2, 2)
@@ -146,8 +155,8 @@ class Author:
         )
         self.random.choice(choices)()
 
-    def partial_write(self) -> None:
-        x, y = self.writable(), self.pick_tensor()
+    def write_to_part(self) -> None:
+        x, y = self.pick_writable_tensor(), self.pick_tensor()
         if x is not None and x.dim() and y.shape == x.shape[1:]:
             x[self.random.randrange(x.shape[0]) if x.shape[0] else slice(None)] = y.clone()
         elif x is not None and x.dim() and x.shape[0] > 1 and self.random.random() < 0.5:
@@ -158,14 +167,14 @@ class Author:
             x[..., 1:].copy_(x[..., :-1] * 1)
             torch._foreach_neg_([x[..., 0], x[..., 1]])
 
-    def out_call(self) -> None:
+    def call_with_out(self) -> None:
         x = self.pick_tensor()
         if x.dim() == 0:
             return
         y = torch.empty(2, *x.shape, dtype=x.dtype)
         torch.neg(x, out=y[0])
         torch.maximum(x, y[0], out=y[1])
-        self.keep_small(y, y[1])
+        self.append_small_tensors(y, y[1])
 
 
 def make_inputs() -> list[torch.Tensor]:
@@ -187,15 +196,15 @@ def make_inputs() -> list[torch.Tensor]:
 def test_built_functions_of_random_programs(first: int) -> None:
     built = 0
     for seed in range(first, first + 20):
-        program = record(Author(seed, 3 + seed % 12).run_program, *make_inputs())
+        program = record(RandomProgram(seed, 3 + seed % 12).run_program, *make_inputs())
         try:
-            _, memory = run_built(program)
+            _, memory = build_and_run(program)
         except load_fusion_module("description").NotFusable as error:
             assert "dtype" in str(error) or "share memory" in str(error), f"seed {seed}: {error}"
             continue
         built += 1
         try:
-            assert_same_memory(program, memory)
+            assert_same_buffers(program, memory)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from None
     assert built >= 16
@@ -203,6 +212,6 @@ def test_built_functions_of_random_programs(first: int) -> None:
 
 @pytest.mark.parametrize("seed", every_nth(2, [11, 23]))
 def test_compiled_code_of_random_programs(seed: int, tmp_path: Any) -> None:
-    program = record(Author(seed, 12).run_program, *make_inputs())
+    program = record(RandomProgram(seed, 12).run_program, *make_inputs())
     artifact = load_fusion_module("compile").compile_description(program.description, tmp_path, check=True)
-    assert_same_memory(program, run_artifact(program, artifact))
+    assert_same_buffers(program, run_artifact(program, artifact))

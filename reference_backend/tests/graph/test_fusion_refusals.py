@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.record_and_run_fused import load_fusion_module, record, run_built
+from helpers.record_and_run_fused import build_and_run, load_fusion_module, record
 
 NotFusable = load_fusion_module("description").NotFusable
 
@@ -111,7 +111,7 @@ def test_two_dtypes_over_written_memory_raise() -> None:
         return x.view(torch.int32) + 1
 
     with pytest.raises(NotFusable, match="two dtypes"):
-        run_built(record(program, torch.ones(4)))
+        build_and_run(record(program, torch.ones(4)))
 
 
 def test_writes_to_elements_that_share_memory_raise() -> None:

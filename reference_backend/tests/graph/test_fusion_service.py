@@ -15,7 +15,7 @@ import torch
 from helpers.record_and_run_fused import (
     FOLDER,
     Program,
-    assert_same_memory,
+    assert_same_buffers,
     load_fusion_module,
     record,
     run_artifact,
@@ -42,24 +42,24 @@ def wait_for_artifacts(service: Any, seconds: float = 600) -> list[Any]:
 
 @pytest.mark.nightly("waits for the compiler process")
 def test_request_compiles_once_and_calls_every_listener(tmp_path: Path) -> None:
-    requested, service = fusable_program(), load_fusion_module("service").Service(1, tmp_path)
+    requested, service = fusable_program(), load_fusion_module("service").CompilationService(1, tmp_path)
     heard: list[Any] = []
     assert service.poll() == []
     digest = service.request(requested.description, heard.append)
     assert service.request(requested.description, heard.append) == digest
     (artifact,) = wait_for_artifacts(service)
     assert heard == [artifact, artifact] and artifact.convention["digest"] == digest
-    assert_same_memory(requested, run_artifact(requested, artifact))
+    assert_same_buffers(requested, run_artifact(requested, artifact))
     assert [entry.name for entry in tmp_path.iterdir()] == [digest]
     # A second service loads the artifact from disk and starts no compiler.
-    second = load_fusion_module("service").Service(1, tmp_path)
+    second = load_fusion_module("service").CompilationService(1, tmp_path)
     second.request(requested.description)
     assert not second._running
     assert [loaded.folder for loaded in second.poll()] == [artifact.folder]
 
 
 def test_unfusable_graph_is_requested_once_and_not_logged(tmp_path: Path, caplog: Any) -> None:
-    service = load_fusion_module("service").Service(1, tmp_path)
+    service = load_fusion_module("service").CompilationService(1, tmp_path)
     digest = service.request(unfusable_description())
     assert wait_for_artifacts(service) == [] and "draws random numbers" in service.failures[digest]
     assert service.request(unfusable_description()) is None
@@ -70,7 +70,7 @@ def test_failed_compiler_is_logged_once(tmp_path: Path, monkeypatch: Any, caplog
     failing = tmp_path / "worker.py"
     failing.write_text("import sys; sys.exit('the compiler fell over')")
     monkeypatch.setattr(load_fusion_module("service"), "WORKER", failing)
-    service = load_fusion_module("service").Service(1, tmp_path / "cache")
+    service = load_fusion_module("service").CompilationService(1, tmp_path / "cache")
     for _ in range(2):
         service.request(fusable_program().description)
         assert wait_for_artifacts(service) == []
@@ -87,7 +87,7 @@ def test_error_in_a_listener_is_logged(tmp_path: Path, monkeypatch: Any, caplog:
         f"(out / 'convention.json').write_text('{{\"version\": {version}}}')\n"
     )
     monkeypatch.setattr(load_fusion_module("service"), "WORKER", quick)
-    service = load_fusion_module("service").Service(1, tmp_path / "cache")
+    service = load_fusion_module("service").CompilationService(1, tmp_path / "cache")
     service.request(fusable_program().description, lambda artifact: 1 / 0)
     assert len(wait_for_artifacts(service)) == 1 and "the listener for fused code" in caplog.text
 
@@ -96,7 +96,7 @@ def test_no_more_subprocesses_than_allowed_and_none_after_close(tmp_path: Path, 
     slow = tmp_path / "worker.py"
     slow.write_text("import time; time.sleep(600)")
     monkeypatch.setattr(load_fusion_module("service"), "WORKER", slow)
-    service = load_fusion_module("service").Service(2, tmp_path / "cache")
+    service = load_fusion_module("service").CompilationService(2, tmp_path / "cache")
     for size in range(2, 6):
         service.request(record(lambda x: x + 1, torch.ones(size)).description)
     running = [job.process for job in service._running]
@@ -108,7 +108,7 @@ def test_no_more_subprocesses_than_allowed_and_none_after_close(tmp_path: Path, 
 
 def test_missing_compiler_warns_once_and_disables_the_service(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    service = load_fusion_module("service").Service(1, tmp_path)
+    service = load_fusion_module("service").CompilationService(1, tmp_path)
     with pytest.warns(UserWarning, match="needs a C\\+\\+ compiler"):
         assert service.request(fusable_program().description) is None
     with warnings.catch_warnings():
@@ -124,14 +124,14 @@ def test_zero_processes_disable_the_service_without_a_warning(
     monkeypatch.setenv("HPU_REFERENCE_FUSION_CACHE", str(tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert load_fusion_module("service").Service().request(fusable_program().description) is None
+        assert load_fusion_module("service").CompilationService().request(fusable_program().description) is None
 
 
 def test_forked_child_does_not_end_subprocesses_of_its_parent(tmp_path: Path, monkeypatch: Any) -> None:
     slow = tmp_path / "worker.py"
     slow.write_text("import time; time.sleep(600)")
     monkeypatch.setattr(load_fusion_module("service"), "WORKER", slow)
-    service = load_fusion_module("service").Service(1, tmp_path / "cache")
+    service = load_fusion_module("service").CompilationService(1, tmp_path / "cache")
     service.request(fusable_program().description)
     child = os.fork()
     if child == 0:

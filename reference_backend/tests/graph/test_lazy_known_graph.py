@@ -183,7 +183,7 @@ def work():
 for _ in range(5):
     work()
 assert followed(work) > 0
-C.clear_learned()
+C.clear_output_metadata_cache()
 assert followed(work) == 0
 for _ in range(5):
     work()

@@ -480,7 +480,7 @@ graph = C.Graph()
 graph.begin()
 y = x + 1
 graph.end()
-graph.set_interface([x], [y])
+graph.set_io_binding([x], [y])
 gate = C.Gate()
 gate.enqueue()
 given = torch.full((8,), 3.0).to('hpu')

@@ -281,7 +281,7 @@ def test_calls_without_effect_on_the_interface_are_removed(x):
     a = x.sin()
     b = x.cos()
     graph.end()
-    graph.set_interface([x], [a])
+    graph.set_io_binding([x], [a])
     graph.prepare()
     assert graph.ops == ["aten::sin"]
     new_input = torch.rand(64, 64, device="hpu")

@@ -219,7 +219,7 @@ def test_memory_that_moves():
     graph.begin()
     result = (x.exp() * 2 - x).tanh().sum(1)
     graph.end()
-    graph.set_interface([x], [result])
+    graph.set_io_binding([x], [result])
     before = _prepared_kernel_runs()
     pairs = []
     for seed in range(REPLAYS):

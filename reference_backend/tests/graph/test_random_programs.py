@@ -114,7 +114,7 @@ def test_calls_match_eager_mode(seed):
                 assert torch.equal(tensor.cpu(), captured.first.inputs[name]), "the dry run changed an input"
         inputs = list(captured.static)
         outputs = [name for name in captured.pool if name not in captured.static]
-        captured.graph.set_interface(
+        captured.graph.set_io_binding(
             [captured.static[name] for name in inputs], [captured.pool[name] for name in outputs]
         )
         captured.pool.clear()

@@ -26,7 +26,7 @@ from habana_frameworks.torch.internal.fusion.description import VERSION
     ],
 )
 def test_fields(text, expected):
-    assert cache_config.parse_config(text) == expected
+    assert cache_config.parse_cache_config(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_fields(text, expected):
 )
 def test_invalid_value_raises_and_is_named(text):
     with pytest.raises(ValueError, match="PT_HPU_RECIPE_CACHE_CONFIG=") as error:
-        cache_config.parse_config(text)
+        cache_config.parse_cache_config(text)
     assert text in str(error.value)
 
 
@@ -104,11 +104,11 @@ def test_delete_option_empties_the_folder_at_the_first_use(tmp_path, monkeypatch
     artifact_folder = create_artifact(tmp_path, "a", 1, 1000)
     monkeypatch.delenv("HPU_REFERENCE_FUSION_CACHE", raising=False)
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},false,1024")
-    assert service.Service(processes=0).folder == tmp_path
+    assert service.CompilationService(processes=0).folder == tmp_path
     assert artifact_folder.exists()
     monkeypatch.setenv(cache_config.VARIABLE, f"{tmp_path},true,1024")
     monkeypatch.setattr(cache_config, "_emptied", set())
-    service.Service(processes=0)
+    service.CompilationService(processes=0)
     assert not artifact_folder.exists()
     artifact_folder = create_artifact(tmp_path, "b", 1, 1000)
     with cache_config.use_configured_inductor_cache():
@@ -189,7 +189,7 @@ def test_incomplete_artifact_is_replaced(tmp_path):
     (broken / "code.so").unlink()
     staging = create_artifact(tmp_path, ".digest-writing", 1, 1000)
     (staging / "convention.json").write_text(f'{{"version": {VERSION}}}')
-    published = service.Service(processes=0, folder=tmp_path)._publish(staging, "digest")
+    published = service.CompilationService(processes=0, folder=tmp_path)._publish(staging, "digest")
     assert published is not None and published.folder == broken
     assert [entry.name for entry in tmp_path.iterdir()] == ["digest"]
 
@@ -252,13 +252,13 @@ def test_deprecated_variables(tmp_path, monkeypatch):
         FutureWarning,
         match=r"PT_CACHE_FOLDER_DELETE is the old syntax\. Use PT_HPU_RECIPE_CACHE_CONFIG=,true,1024",
     ):
-        assert cache_config.from_environment() == CacheConfig(None, True)
+        assert cache_config.cache_config_from_environment() == CacheConfig(None, True)
     monkeypatch.setenv("PT_RECIPE_CACHE_PATH", str(tmp_path))
     monkeypatch.setenv("PT_CACHE_FOLDER_SIZE_MB", "7")
     with pytest.warns(FutureWarning, match=f"Use PT_HPU_RECIPE_CACHE_CONFIG={tmp_path},true,7"):
-        assert cache_config.from_environment() == CacheConfig(tmp_path, True, 7)
+        assert cache_config.cache_config_from_environment() == CacheConfig(tmp_path, True, 7)
     monkeypatch.setenv(cache_config.VARIABLE, "/tmp/r,0,5")
-    assert cache_config.from_environment() == CacheConfig(Path("/tmp/r"), False, 5)
+    assert cache_config.cache_config_from_environment() == CacheConfig(Path("/tmp/r"), False, 5)
 
 
 COMPILED = """

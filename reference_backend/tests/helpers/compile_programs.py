@@ -103,7 +103,7 @@ class Program:
         return "\n".join([*lines, f"    return ({''.join(f'{name}, ' for name in self.returns)})", ""])
 
 
-def difference(program: Program, executable: str, **options: Any) -> str:
+def difference_from_eager(program: Program, executable: str, **options: Any) -> str:
     """Return the first difference between the compiled program and eager mode as text, or the empty string.
 
     The result is also empty in two cases: eager mode on the device raises an error, or torch's own backend
@@ -160,21 +160,23 @@ def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
 
 
 def assert_no_difference(program: Program, executable: str, title: str = "", **options: Any) -> None:
-    """Assert that `difference` is empty. The error message contains the smallest failing script."""
-    message = difference(program, executable, **options)
+    """Assert that `difference_from_eager` is empty. The error message contains the smallest failing
+    script.
+    """
+    message = difference_from_eager(program, executable, **options)
     if not message:
         return
 
     def fails(candidate: Program) -> bool:
         try:
             return bool(candidate.returns or candidate.statements) and bool(
-                difference(candidate, executable, **options)
+                difference_from_eager(candidate, executable, **options)
             )
         except Exception:  # the shortened program is not valid
             return False
 
     program = shrink(program, fails)
-    message = difference(program, executable, **options) or message
+    message = difference_from_eager(program, executable, **options) or message
     raise AssertionError(f"{title} {executable}: {message}\n\n{program.compiled_script(executable)}")
 
 
@@ -232,7 +234,7 @@ def _overlaps_itself(tensor: torch.Tensor) -> bool:
     return False
 
 
-class Author:
+class RandomProgramGenerator:
     """Writer of a random program.
 
     The author runs each statement on the CPU, to know the values that later statements can use. A method
@@ -249,7 +251,7 @@ class Author:
         self.on_device: dict[str, bool] = {}
         self.statements: list[Statement] = []
 
-    def write(self) -> Program:
+    def generate(self) -> Program:
         """Write the program: 2 to 8 statements."""
         inputs = self._input_lines()
         scope: dict[str, Any] = {"torch": torch, "step": 0, "device": "cpu"}

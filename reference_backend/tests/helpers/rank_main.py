@@ -28,7 +28,7 @@ def wait_for_ranks(path: str, size: int) -> None:
     store.wait(["complete"])
 
 
-def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str = "60") -> None:
+def main(path: str, name: str, rank: str, size: str, rendezvous_file: str, timeout: str = "60") -> None:
     """Join the process group, call the function, leave the group."""
     spec = importlib.util.spec_from_file_location("ranks_of_a_test", path)
     assert spec is not None and spec.loader is not None
@@ -36,12 +36,12 @@ def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str 
     spec.loader.exec_module(module)
     dist.init_process_group(
         "hccl",
-        init_method=f"file://{meeting}",
+        init_method=f"file://{rendezvous_file}",
         rank=int(rank),
         world_size=int(size),
         timeout=datetime.timedelta(seconds=float(timeout)),
     )
-    wait_for_ranks(f"{meeting}-joined", int(size))
+    wait_for_ranks(f"{rendezvous_file}-joined", int(size))
     getattr(module, name)(int(rank), int(size))
     dist.destroy_process_group()
 

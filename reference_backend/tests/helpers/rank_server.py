@@ -1,8 +1,8 @@
 """Run rank pools, each rank in a fork of this process, which has imported only torch.
 
 Each request is a JSON line with ``arguments`` (of ``rank_main``), ``environments`` and ``outputs`` (paths),
-each a list with one entry per rank, and ``limit`` (seconds). The reply has ``codes``: the exit code of each
-rank, or null for a rank that was killed after the limit. ``fork_server.py`` does the same for single
+each a list with one entry per rank, and ``kill_after`` (seconds). The reply has ``codes``: the exit code of
+each rank, or null for a rank that was killed after this time. ``fork_server.py`` does the same for single
 programs.
 """
 
@@ -35,12 +35,12 @@ def set_up_rank(request: dict[str, Any], rank: int) -> list[str]:
     return command
 
 
-def wait_for_processes(ranks: list[int], limit: float) -> list[int | None]:
+def wait_for_processes(ranks: list[int], kill_after: float) -> list[int | None]:
     """Wait for the rank processes, and return their exit codes.
 
-    The code is negative after a signal, and None for a process that was killed after `limit` seconds.
+    The code is negative after a signal, and None for a process that was killed after `kill_after` seconds.
     """
-    end = time.monotonic() + limit
+    end = time.monotonic() + kill_after
     codes: dict[int, int | None] = {}
     while len(codes) < len(ranks):
         for child in ranks:
@@ -70,7 +70,7 @@ def fork_for_each_request() -> list[str] | None:
             if child == 0:
                 return set_up_rank(request, rank)
             ranks.append(child)
-        print(json.dumps({"codes": wait_for_processes(ranks, request["limit"])}), flush=True)
+        print(json.dumps({"codes": wait_for_processes(ranks, request["kill_after"])}), flush=True)
     return None
 
 

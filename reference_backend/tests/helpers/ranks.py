@@ -28,7 +28,14 @@ class FinishedRank:
 
 
 def run_ranks(
-    file: Path, function: str, size: int, meeting: Path, *, limit: float, timeout: float, environment: dict
+    file: Path,
+    function: str,
+    size: int,
+    rendezvous_file: Path,
+    *,
+    kill_after: float,
+    timeout: float,
+    environment: dict,
 ) -> list[FinishedRank]:
     """Run a function of a test file on each rank of an initialised process group.
 
@@ -36,8 +43,8 @@ def run_ranks(
         file: the test file.
         function: name of a function in that file. Its arguments are the rank and the world size.
         size: number of ranks.
-        meeting: path of a file that does not exist yet, through which the ranks find each other.
-        limit: seconds after which the ranks are killed.
+        rendezvous_file: path of a file that does not exist yet, through which the ranks find each other.
+        kill_after: seconds after which the ranks are killed.
         timeout: seconds that a collective may take.
         environment: variables to add to the environment of this process.
 
@@ -57,12 +64,13 @@ def run_ranks(
         for rank in range(size)
     ]
     arguments = [
-        [str(file), function, str(rank), str(size), str(meeting), str(timeout)] for rank in range(size)
+        [str(file), function, str(rank), str(size), str(rendezvous_file), str(timeout)]
+        for rank in range(size)
     ]
     # Torch reads all other variables when it is imported, so they require new interpreters.
     if all(name.startswith((*DEVICE_PREFIXES, "TEST_")) for name in environment):
-        return _run_in_forks(arguments, environments, limit)
-    return _run_in_interpreters(arguments, environments, limit)
+        return _run_in_forks(arguments, environments, kill_after)
+    return _run_in_interpreters(arguments, environments, kill_after)
 
 
 @functools.cache
@@ -81,7 +89,7 @@ def _rank_server() -> subprocess.Popen[str]:
 
 
 def _run_in_forks(
-    arguments: list[list[str]], environments: list[dict[str, str]], limit: float
+    arguments: list[list[str]], environments: list[dict[str, str]], kill_after: float
 ) -> list[FinishedRank]:
     """Run ranks as forks of the rank server."""
     server = _rank_server()
@@ -92,7 +100,7 @@ def _run_in_forks(
             "arguments": arguments,
             "environments": environments,
             "outputs": [str(output) for output in outputs],
-            "limit": limit,
+            "kill_after": kill_after,
         }
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
@@ -102,13 +110,13 @@ def _run_in_forks(
         texts = [output.read_text(errors="replace") for output in outputs]
     ended = []
     for code, text in zip(json.loads(answer)["codes"], texts, strict=True):
-        killed = f"\nkilled after {limit} s" if code is None else ""
+        killed = f"\nkilled after {kill_after} s" if code is None else ""
         ended.append(FinishedRank(-9 if code is None else code, text + killed))
     return ended
 
 
 def _run_in_interpreters(
-    arguments: list[list[str]], environments: list[dict[str, str]], limit: float
+    arguments: list[list[str]], environments: list[dict[str, str]], kill_after: float
 ) -> list[FinishedRank]:
     """Run each rank in a new interpreter."""
     processes = []
@@ -119,7 +127,7 @@ def _run_in_interpreters(
                 command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
         )
-    end = time.monotonic() + limit
+    end = time.monotonic() + kill_after
     ended = []
     for process in processes:
         try:
@@ -128,6 +136,6 @@ def _run_in_interpreters(
             for running in processes:
                 running.kill()
             text, _ = process.communicate()
-            text += f"\nkilled after {limit} s"
+            text += f"\nkilled after {kill_after} s"
         ended.append(FinishedRank(process.returncode, text))
     return ended

@@ -133,7 +133,7 @@ def view_over(
     return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), offset, sizes, strides)
 
 
-def new_memory(program: Program) -> list[torch.Tensor]:
+def allocate_buffers(program: Program) -> list[torch.Tensor]:
     """Return new bytes for every buffer. Buffers that are not inputs contain arbitrary bytes."""
     return [
         program.inputs[index].clone()
@@ -143,9 +143,9 @@ def new_memory(program: Program) -> list[torch.Tensor]:
     ]
 
 
-def interpret(program: Program) -> list[torch.Tensor]:
+def run_recorded_calls(program: Program) -> list[torch.Tensor]:
     """Run the recorded calls in order on new memory, and return the memory."""
-    memory = new_memory(program)
+    memory = allocate_buffers(program)
 
     def to_call_argument(value: Any) -> Any:
         if isinstance(value, tuple) and value and value[0] == "tensor":
@@ -180,19 +180,19 @@ def interpret(program: Program) -> list[torch.Tensor]:
     return memory
 
 
-def run_on_new_memory(
+def call_with_new_buffers(
     program: Program, arguments: list[Any], function: Callable[..., Any]
 ) -> list[torch.Tensor]:
     """Call a function on views of new memory, and return the memory.
 
     Each of `arguments` is a view: (buffer, dtype, sizes, strides, offset).
     """
-    memory = new_memory(program)
+    memory = allocate_buffers(program)
     function(*[view_over(memory[buffer], *layout) for buffer, *layout in arguments])
     return memory
 
 
-def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
+def build_and_run(program: Program) -> tuple[Any, list[torch.Tensor]]:
     """Build the module of a program and run it once. Return the built module and the memory."""
     with torch.no_grad():
         built = load_fusion_module("fx_graph_builder").build_module(program.description)
@@ -206,7 +206,7 @@ def run_built(program: Program) -> tuple[Any, list[torch.Tensor]]:
             )
             for argument in built.arguments
         ]
-        return built, run_on_new_memory(program, arguments, built.module)
+        return built, call_with_new_buffers(program, arguments, built.module)
 
 
 def run_artifact(program: Program, artifact: Any) -> list[torch.Tensor]:
@@ -224,15 +224,16 @@ def run_artifact(program: Program, artifact: Any) -> list[torch.Tensor]:
         )
         for argument in artifact.convention["arguments"]
     ]
-    return run_on_new_memory(program, arguments, lambda *tensors: runner.run(list(tensors)))
+    return call_with_new_buffers(program, arguments, lambda *tensors: runner.run(list(tensors)))
 
 
-def assert_same_memory(program: Program, actual: list[torch.Tensor], exact: bool = True) -> None:
-    """Assert that `actual` equals the memory after `interpret`: inputs, returned tensors, and argument views.
+def assert_same_buffers(program: Program, actual: list[torch.Tensor], exact: bool = True) -> None:
+    """Assert that `actual` equals the memory after `run_recorded_calls`: inputs, returned tensors, and
+    argument views.
 
     If `exact` is true, all bytes of the inputs must be equal too, and no tolerance applies.
     """
-    expected = interpret(program)
+    expected = run_recorded_calls(program)
     tolerance = {"rtol": 0, "atol": 0} if exact else {}
     whole = [
         ("tensor", index, torch.uint8, (len(actual_view),), (1,), 0)

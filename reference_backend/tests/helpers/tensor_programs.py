@@ -278,8 +278,10 @@ def _random_step(rng: random.Random, kind: str, pool: Pool, program: Program, re
     return Step(kind, picked, result, extra, number)
 
 
-def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
-    """Return the program of a seed. If `draws` is true, its steps may use torch's random generator."""
+def make_program(seed: int, length: int = 24, uses_random_numbers: bool = True) -> Program:
+    """Return the program of a seed. If `uses_random_numbers` is true, its steps may use torch's random
+    generator.
+    """
     rng = random.Random(seed)
     program = Program(
         {f"in{i}": rng.choice(SIZES[:3] + SIZES[:1] * 3 + SIZES[3:]) for i in range(rng.randrange(2, 5))},
@@ -298,7 +300,7 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
             step = Step("free", (rng.choice(sorted(pool)),))
         elif choice < 0.16:
             step = Step("host", (rng.choice(sorted(pool)),), extra=(rng.choice(sorted(program.hosts)),))
-        elif choice < 0.2 and draws:
+        elif choice < 0.2 and uses_random_numbers:
             step = _random_step(rng, rng.choice(RANDOM), pool, program, attempts)
         elif choice < 0.4:
             step = _random_step(rng, rng.choice(WRITES), pool, program, attempts)
@@ -405,21 +407,23 @@ def inputs_on_device(data: Data) -> Pool:
     return {name: tensor.to("hpu") for name, tensor in data.inputs.items()}
 
 
-def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Program, int]]:
+def schedule(seed: int, length: int = 24, keep_tensors: bool = False) -> list[tuple[Program, int]]:
     """Return the runs of a seed. Each run is a program and the seed of its data.
 
     The programs are the program of the seed and its small variants. Each program runs three times in a row,
-    and once more after all programs. If `keep` is true, no step frees a tensor.
+    and once more after all programs. If `keep_tensors` is true, no step frees a tensor.
     """
     program = make_program(seed, length)
     family = [program, *small_variants(program, seed)]
-    if keep:
+    if keep_tensors:
         family = [without_free_steps(member) for member in family]
     turns = [0, 0, 0, *(i for i in range(1, len(family)) for _ in range(3)), *range(len(family))]
     return [(family[index], 1000 * seed + turn) for turn, index in enumerate(turns)]
 
 
-def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) -> list[dict[str, Any]]:
+def run_schedule(
+    seed: int, between: Callable[[int], None], keep_tensors: bool = False
+) -> list[dict[str, Any]]:
     """Run the schedule of a seed on the device, and return the snapshot after each run.
 
     The seed determines whether `between` is called before, within or after each run. The argument of
@@ -427,7 +431,7 @@ def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) 
     """
     results = []
     previous: Pool = {}
-    for turn, (program, data_seed) in enumerate(schedule(seed, keep=keep)):
+    for turn, (program, data_seed) in enumerate(schedule(seed, keep_tensors=keep_tensors)):
         torch.manual_seed(data_seed)
         data = Data.for_program(program, data_seed)
         pool = inputs_on_device(data)
@@ -451,13 +455,13 @@ def run_schedule(seed: int, between: Callable[[int], None], keep: bool = False) 
     return results
 
 
-def main(path: str, mode: str, first: str, last: str, keep: str = "") -> None:
+def main(path: str, mode: str, first: str, last: str, keep_tensors: str = "") -> None:
     """Run the seeds `first` to `last` - 1 in lazy mode. Write results and cache statistics to `path`."""
     import habana_frameworks.torch as ht
 
     ht._C.lazy_start(int(mode), 7)
     results = {
-        seed: run_schedule(seed, lambda turn: ht._C.lazy_flush(False), keep=bool(keep))
+        seed: run_schedule(seed, lambda turn: ht._C.lazy_flush(False), keep_tensors=bool(keep_tensors))
         for seed in range(int(first), int(last))
     }
     torch.save({"results": results, "statistics": ht._C.recipe_cache_stats()}, path)

@@ -22,7 +22,7 @@ LARGEST = 240.0
 
 
 @pytest.fixture(autouse=True)
-def nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+def round_gradients_to_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Round gradients to the nearest fp8 number instead of at random, so that results can be compared."""
     monkeypatch.setenv("PT_TE_FORCE_SR_BWD", "0")
 

@@ -14,6 +14,6 @@ def assert_close_to_reference(
     torch.testing.assert_close(actual.detach().cpu().double(), expected, rtol=rtol, atol=atol)
 
 
-def host_copies(*tensors: torch.Tensor) -> list[torch.Tensor]:
+def float64_copies_with_grad(*tensors: torch.Tensor) -> list[torch.Tensor]:
     """Return float64 copies of the tensors on the CPU. The copies require gradients."""
     return [t.detach().cpu().double().requires_grad_() for t in tensors]

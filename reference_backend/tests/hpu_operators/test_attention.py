@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from . import samples
-from .reference import assert_close_to_reference, host_copies
+from .reference import assert_close_to_reference, float64_copies_with_grad
 from .samples import E4M3, normal, number
 
 hpu = torch.ops.hpu
@@ -46,7 +46,7 @@ def test_attention_and_its_gradients(recompute: bool, causal: bool, masked: bool
     q, k, v = (normal(2, 3, rows, 8, seed=seed) for seed, rows in enumerate((5, 7, 7)))
     mask = normal(2, 1, 5, 7, seed=9) if masked else None
     grad = normal(2, 3, 5, 8, seed=4)
-    a, b, c = host_copies(q, k, v)
+    a, b, c = float64_copies_with_grad(q, k, v)
     bias = torch.zeros(5, 7, dtype=torch.float64) if mask is None else mask.cpu().double()
     if causal:
         bias = bias.masked_fill(torch.ones(5, 7, dtype=torch.bool).triu(1), -math.inf)
@@ -77,7 +77,7 @@ def test_keys_beyond_the_length_are_ignored() -> None:
         output = hpu.sdpa_fwd(q, k, v, None, 0.0, 0.3, False, "None", length, side)[0]
         for batch, count in enumerate((2, 4)):
             some = slice(5 - count, None) if side == "left" else slice(None, count)
-            a, b, c = host_copies(q[batch], k[batch, :, some], v[batch, :, some])
+            a, b, c = float64_copies_with_grad(q[batch], k[batch, :, some], v[batch, :, some])
             assert_close_to_reference(
                 output[batch], functional.scaled_dot_product_attention(a, b, c, scale=0.3).detach()
             )
@@ -91,7 +91,7 @@ def test_attention_dropout_follows_its_mask_and_seed() -> None:
     out, matrix, dropout_mask = hpu.sdpa_fwd_dropout_seed(
         samples.seed_tensor(), q, k, v, None, 0.25, 0.3, False, "None", None, "left"
     )
-    a, b, c = host_copies(q, k, v)
+    a, b, c = float64_copies_with_grad(q, k, v)
     used = functional.softmax(a @ b.transpose(-2, -1) * 0.3, -1) * dropout_mask.cpu() / 0.75
     expected = used @ c
     assert_close_to_reference(out, expected.detach())
@@ -112,7 +112,9 @@ def test_attention_dropout_follows_its_mask_and_seed() -> None:
 def test_attention_of_fp8() -> None:
     arguments = samples._fp8_attention_arguments(0.0, backward=True, amaxes=2)
     out, _, _, _, amax_s, amax_o = hpu.fp8_sdpa_recomp_fwd(*arguments)
-    a, b, c = (t.double() * f for t, f in zip(host_copies(*arguments[:3]), (0.5, 2.0, 1.5), strict=True))
+    a, b, c = (
+        t.double() * f for t, f in zip(float64_copies_with_grad(*arguments[:3]), (0.5, 2.0, 1.5), strict=True)
+    )
     closed = torch.ones(5, 7, dtype=torch.bool).triu(1)
     matrix = functional.softmax((a @ b.transpose(-2, -1) * 0.3).masked_fill(closed, -math.inf), -1)
     assert out.dtype == E4M3
@@ -139,11 +141,11 @@ def test_attention_of_fp8() -> None:
         assert_close_to_reference(gradient, expected_gradient, 0.3, 0.15)
 
 
-def scaled_e4m3_rounding(values: torch.Tensor, factor: float, back: float) -> torch.Tensor:
-    """Return `back` times the e4m3 number that is nearest to `factor` times each value."""
+def scaled_e4m3_rounding(values: torch.Tensor, factor: float, scale_back: float) -> torch.Tensor:
+    """Return `scale_back` times the e4m3 number that is nearest to `factor` times each value."""
     grid = torch.arange(256, dtype=torch.uint8).view(E4M3).double()
     grid = grid[grid.isfinite()]
-    return grid[(values.reshape(-1, 1) * factor - grid).abs().argmin(1)].reshape(values.shape) * back
+    return grid[(values.reshape(-1, 1) * factor - grid).abs().argmin(1)].reshape(values.shape) * scale_back
 
 
 @pytest.mark.parametrize("closed", ["none", "causal", "mask", "lengths"])
@@ -162,7 +164,7 @@ def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, 
     lengths = torch.tensor([3, 6], device="hpu") if closed == "lengths" else None
     if lengths is not None:
         bias[0, ..., 3:], bias[1, ..., 6:] = -math.inf, -math.inf
-    a, b, c = (t.detach() for t in host_copies(q, k, v))
+    a, b, c = (t.detach() for t in float64_copies_with_grad(q, k, v))
     matrix = functional.softmax((a * of_q) @ (b * of_k).transpose(-2, -1) * 0.3 + bias, -1)
     of_s, of_o, back = (number(value) for value in (96.0, 4.0, 1 / 96))
     out, probabilities, dropout_mask, amax = getattr(hpu, f"fp8_sdpa_fwd{form}")(
@@ -195,7 +197,7 @@ def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, 
 @pytest.mark.parametrize("seeded", [False, True])
 def test_dropout_of_attention_of_fp8(seeded: bool, recompute: bool, p: float) -> None:
     q, k, v = (normal(4, 6, 40, 8, seed=seed).to(E4M3) for seed in range(3))
-    a, b, c = (t.detach() for t in host_copies(q, k, v))
+    a, b, c = (t.detach() for t in float64_copies_with_grad(q, k, v))
     matrix = functional.softmax(a @ b.transpose(-2, -1) * 0.3, -1)
     name = f"fp8_sdpa{'_recomp' if recompute else ''}_fwd_dropout"
     # With a unit matrix for v, the result is the attention matrix after dropout.

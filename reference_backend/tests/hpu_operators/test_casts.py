@@ -11,7 +11,7 @@ import scipy.stats
 import torch
 from torch.nn import functional
 
-from .reference import assert_close_to_reference, host_copies
+from .reference import assert_close_to_reference, float64_copies_with_grad
 from .samples import E4M3, E5M2, fp8, normal, number, random_integers
 
 hpu = torch.ops.hpu
@@ -169,29 +169,45 @@ def test_products_of_fp8() -> None:
     output = hpu.fp8_gemm_v2(
         a, False, b, True, normal(2, 3, 4, seed=6), torch.float32, number(0.5), scale, bias, True, [1, 4]
     )
-    expected = host_copies(a)[0] @ host_copies(b)[0].transpose(1, 2) * 0.5 * host_copies(scale)[0]
+    expected = (
+        float64_copies_with_grad(a)[0]
+        @ float64_copies_with_grad(b)[0].transpose(1, 2)
+        * 0.5
+        * float64_copies_with_grad(scale)[0]
+    )
     assert_close_to_reference(
-        output, (expected + host_copies(bias)[0] + host_copies(normal(2, 3, 4, seed=6))[0]).detach()
+        output,
+        (
+            expected
+            + float64_copies_with_grad(bias)[0]
+            + float64_copies_with_grad(normal(2, 3, 4, seed=6))[0]
+        ).detach(),
     )
     vector = hpu.fp8_gemm_v2(fp8(5), False, fp8(5, 2), False, None, torch.bfloat16)
     assert_close_to_reference(
-        vector, (host_copies(fp8(5))[0] @ host_copies(fp8(5, 2))[0]).detach(), 1e-2, 1e-2
+        vector,
+        (float64_copies_with_grad(fp8(5))[0] @ float64_copies_with_grad(fp8(5, 2))[0]).detach(),
+        1e-2,
+        1e-2,
     )
     with pytest.raises(RuntimeError, match="with accumulate needs D"):
         hpu.fp8_gemm_v2(a, False, b, True, None, torch.float32, accumulate=True)
     x, w = fp8(2, 3, 6, 6), fp8(4, 3, 3, 3)
     output = hpu.conv2d_fp8(x, w, bias, [2, 1], [1, 0], [1, 2], 1, torch.float32, number(0.5), scale)
-    expected = functional.conv2d(host_copies(x)[0], host_copies(w)[0], None, (2, 1), (1, 0), (1, 2))
+    expected = functional.conv2d(
+        float64_copies_with_grad(x)[0], float64_copies_with_grad(w)[0], None, (2, 1), (1, 0), (1, 2)
+    )
     assert_close_to_reference(
         output,
         (
-            expected * 0.5 * host_copies(scale)[0].reshape(-1, 1, 1) + host_copies(bias)[0].reshape(-1, 1, 1)
+            expected * 0.5 * float64_copies_with_grad(scale)[0].reshape(-1, 1, 1)
+            + float64_copies_with_grad(bias)[0].reshape(-1, 1, 1)
         ).detach(),
     )
     assert_close_to_reference(hpu.sum_fp8(x, [1, 2], False, torch.float32), x.cpu().double().sum((1, 2)))
     assert hpu.sum_fp8(x, None).dtype == E4M3
     parts = [normal(2, 3, 4), normal(2, 4, 3, seed=2), normal(2, 3, 1, seed=3), normal(2, 1, 3, seed=4)]
-    a, b, c, d = host_copies(*parts)
+    a, b, c, d = float64_copies_with_grad(*parts)
     assert_close_to_reference(hpu.masked_batch_gemm(*parts, False, False), (a @ b + c @ d).detach())
 
 
@@ -202,20 +218,20 @@ def test_fp8_gemm_writes_its_output(
     parts: str, turned: tuple[bool, bool], kinds: tuple[torch.dtype, torch.dtype]
 ) -> None:
     a, b = fp8(3, 5, dtype=kinds[0]), fp8(5, 4, dtype=kinds[1], seed=2)
-    expected = host_copies(a)[0] @ host_copies(b)[0]
+    expected = float64_copies_with_grad(a)[0] @ float64_copies_with_grad(b)[0]
     factors = [
         factor.t().contiguous() if turn else factor for factor, turn in zip((a, b), turned, strict=True)
     ]
     scales, bias = [number(0.5), normal(4, seed=3).abs()], normal(4, seed=4)
     added = normal(3, 4, seed=5)
     if parts in ("scales", "all"):
-        expected = expected * 0.5 * host_copies(scales[1])[0]
+        expected = expected * 0.5 * float64_copies_with_grad(scales[1])[0]
     else:
         scales = [None, None]
     if parts in ("bias", "all"):
-        expected = expected + host_copies(bias)[0]
+        expected = expected + float64_copies_with_grad(bias)[0]
     if parts == "all":
-        expected = expected + host_copies(added)[0]
+        expected = expected + float64_copies_with_grad(added)[0]
     else:
         added.fill_(math.nan)  # without accumulation, the operator must not read `added`
     for dtype, rtol in ((torch.float32, 1e-5), (torch.bfloat16, 2**-8)):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from .reference import assert_close_to_reference, host_copies
+from .reference import assert_close_to_reference, float64_copies_with_grad
 from .samples import E4M3, normal, number
 
 hpu = torch.ops.hpu
@@ -71,7 +71,7 @@ def test_rms_norm_and_its_gradients(fast: bool) -> None:
         (hpu.rms_norm_fast, hpu.rms_norm_fast_backward) if fast else (hpu.rms_norm, hpu.rms_norm_backward)
     )
     output, inverse = call(x, gamma, 1e-3)
-    a, b = host_copies(x, gamma)
+    a, b = float64_copies_with_grad(x, gamma)
     expected = functional.rms_norm(a, (8,), b, 1e-3)
     assert_close_to_reference(output, expected.detach())
     for gradient, expected_gradient in zip(

@@ -25,7 +25,7 @@ def tensors_of_all_shapes(seed: int, dtype: torch.dtype = torch.float32) -> Tens
     return [normal(*size, seed=seed + index, dtype=dtype) for index, size in enumerate(SHAPES)]
 
 
-def host_doubles(tensors: Tensors) -> Tensors:
+def float64_copies(tensors: Tensors) -> Tensors:
     """Return copies on the CPU in float64."""
     return [t.detach().cpu().double().clone() for t in tensors]
 
@@ -43,10 +43,10 @@ def test_gradients_are_added_to_variables(had: str) -> None:
         if had == "all" or (had == "some" and index % 2):
             variable.grad = before[index].clone()
     new = tensors_of_all_shapes(20)
-    values = host_doubles(variables)
+    values = float64_copies(variables)
     expected = [
         g if variable.grad is None else b + g
-        for variable, b, g in zip(variables, host_doubles(before), host_doubles(new), strict=True)
+        for variable, b, g in zip(variables, float64_copies(before), float64_copies(new), strict=True)
     ]
     hpu.accumulate_grads_(variables, new)
     assert_lists_close([variable.grad for variable in variables], expected)
@@ -74,8 +74,8 @@ def test_lists_are_added_in_place(dtype: torch.dtype) -> None:
     first_list, two = ([(t * 9).to(dtype) for t in tensors_of_all_shapes(seed)] for seed in (1, 10))
     original_tensors = list(first_list)
     expected, unchanged = (
-        [a + b for a, b in zip(host_doubles(first_list), host_doubles(two), strict=True)],
-        host_doubles(two),
+        [a + b for a, b in zip(float64_copies(first_list), float64_copies(two), strict=True)],
+        float64_copies(two),
     )
     assert hpu.custom_foreach_add_(first_list, two) is None
     assert all(a is b for a, b in zip(first_list, original_tensors, strict=True)) and all(
@@ -93,7 +93,7 @@ def test_norms_are_clipped_in_place(
     name: str, kind: float, largest: float, dtype: torch.dtype, rtol: float
 ) -> None:
     gradients = tensors_of_all_shapes(1, dtype)
-    original = host_doubles(gradients)
+    original = float64_copies(gradients)
     flat = torch.cat([g.reshape(-1) for g in original]).abs()
     total = float(flat.max()) if kind == math.inf else float((flat**kind).sum() ** (1 / kind))
     norm = getattr(hpu, name)(gradients, number(largest), kind)
@@ -112,7 +112,7 @@ def test_adamw(decays: bool, name: str) -> None:
         tensors_of_all_shapes(20),
         [t.abs() for t in tensors_of_all_shapes(30)],
     )
-    g, w, m, v = (host_doubles(tensor_list) for tensor_list in (gradients, weights, first, second))
+    g, w, m, v = (float64_copies(tensor_list) for tensor_list in (gradients, weights, first, second))
     arguments = [gradients, weights, first, second, number(-0.1), 0.8, 0.95, 1e-3]
     if name == "optimizer_adamw" and mode.is_lazy():
         hpu.optimizer_adamw(
@@ -147,12 +147,12 @@ def test_torchs_checks_of_the_schema_of_lazy_mode(check: str) -> None:
 @pytest.mark.parametrize(("momentum", "damp", "nesterov"), [(0, 0, False), (0.9, 0.1, False), (0.8, 0, True)])
 def test_sgd(momentum: float, damp: float, nesterov: bool) -> None:
     weights = tensors_of_all_shapes(1)
-    twins = [torch.nn.Parameter(w) for w in host_doubles(weights)]
+    twins = [torch.nn.Parameter(w) for w in float64_copies(weights)]
     optimizer = torch.optim.SGD(twins, 0.1, momentum, damp, 0.01, nesterov)
     buffers = [torch.zeros_like(w) for w in weights]
     for step in range(3):
         gradients = tensors_of_all_shapes(10 * step + 10)
-        for twin, gradient in zip(twins, host_doubles(gradients), strict=True):
+        for twin, gradient in zip(twins, float64_copies(gradients), strict=True):
             twin.grad = gradient
         optimizer.step()
         if momentum:
@@ -167,12 +167,12 @@ def test_sgd(momentum: float, damp: float, nesterov: bool) -> None:
 
 def test_adagrad() -> None:
     weights = tensors_of_all_shapes(1)
-    twins = [torch.nn.Parameter(w) for w in host_doubles(weights)]
+    twins = [torch.nn.Parameter(w) for w in float64_copies(weights)]
     optimizer = torch.optim.Adagrad(twins, 0.1, 0.2, 0.01, 0.5, 1e-6)
     sums = [torch.full_like(w, 0.5) for w in weights]
     for step in range(3):
         gradients = tensors_of_all_shapes(10 * step + 10)
-        for twin, gradient in zip(twins, host_doubles(gradients), strict=True):
+        for twin, gradient in zip(twins, float64_copies(gradients), strict=True):
             twin.grad = gradient
         optimizer.step()
         hpu.habanaOptimizerFusedAdagrad(gradients, weights, sums, number(step), number(0.1), 0.01, 0.2, 1e-6)
@@ -184,7 +184,8 @@ def test_adagrad() -> None:
 def test_moving_average(decay: float) -> None:
     values, averages = tensors_of_all_shapes(1), tensors_of_all_shapes(10)
     expected = [
-        decay * a + (1 - decay) * v for v, a in zip(host_doubles(values), host_doubles(averages), strict=True)
+        decay * a + (1 - decay) * v
+        for v, a in zip(float64_copies(values), float64_copies(averages), strict=True)
     ]
     hpu.habanaOptimizerFusedEMA(values, averages, number(decay))
     assert_lists_close(averages, expected)
@@ -195,11 +196,11 @@ def test_lars_scales_gradients_per_layer() -> None:
     weights[1].zero_()
     masks = [1, 1, 0, 1]
     expected = []
-    for w, g, mask in zip(host_doubles(weights), host_doubles(gradients), masks, strict=True):
+    for w, g, mask in zip(float64_copies(weights), float64_copies(gradients), masks, strict=True):
         of_w, of_g = float(w.norm()), float(g.norm())
         trust = 0.02 * of_w / (of_g + 0.1 * of_w + 1e-3) if of_w > 0 and of_g > 0 else 1.0
         expected.append(0.3 * (trust * (g + 0.1 * w) if mask else g))
-    original = host_doubles(weights)
+    original = float64_copies(weights)
     hpu.habanaOptimizerLars(weights, gradients, number(0.3), masks, 0.02, 0.1, 1e-3)
     assert_lists_close(gradients, expected)
     assert_lists_close(weights, original, 0, 0)
@@ -210,7 +211,7 @@ def test_lars_scales_gradients_per_layer() -> None:
 def test_sparse_steps_update_some_rows(kind: str, count: int) -> None:
     rows, row_indices = normal(5, 3), [1, 4, 1, 0, 5]
     weights, moments = normal(6, 3, seed=2), normal(6, 3, seed=3).abs()
-    w, m = host_doubles([weights, moments])
+    w, m = float64_copies([weights, moments])
     sums = torch.zeros_like(w)
     for row_index, row in list(zip(row_indices, rows.cpu().double(), strict=True))[:count]:
         sums[row_index] += row

@@ -33,7 +33,7 @@ def test_operators_of_the_table_are_registered_unboxed(name: str) -> None:
 
 
 @pytest.fixture
-def queued() -> Iterator[Callable[[], None]]:
+def enqueue_delay_on_stream() -> Iterator[Callable[[], None]]:
     """Return ``delay_stream()``, which delays the stream, so that the engine boxes and queues later calls."""
 
     def delay_stream() -> None:
@@ -66,12 +66,12 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_boxed_and_unboxed_calls_match_the_cpu(
-    call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], queued: Callable[[], None]
+    call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], enqueue_delay_on_stream: Callable[[], None]
 ) -> None:
     a, b = torch.randn(8, 8), torch.randn(8, 8)
     da, db = a.to("hpu"), b.to("hpu")
     expected, unboxed = call(a, b), call(da, db)
-    queued()
+    enqueue_delay_on_stream()
     before = engine_counters()
     boxed = call(da, db)
     after = engine_counters()
@@ -99,7 +99,7 @@ def test_modes_and_bits_of_a_call_do_not_affect_the_next() -> None:
         assert torch.equal((z.conj() + z).real.cpu(), expected)
         assert (x.to(torch.int32) + x.to(torch.int32)).dtype == torch.int32
         assert torch.equal((x + x).cpu(), expected)
-        assert (x + x)._version == 0
+        assert (x + x)._query_version == 0
 
 
 def test_a_kernel_may_keep_its_argument() -> None:

@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def limit():
+def set_memory_limit():
     """Return a function that sets the memory limit to the used memory plus ``extra``, for this test only."""
     before = _C.memory_stats()["Limit"]
 
@@ -80,8 +80,8 @@ def test_peak_resets_to_the_memory_in_use():
     del allocated
 
 
-def test_out_of_memory_names_the_numbers_and_recovers(limit):
-    limit(8 * MIB)
+def test_out_of_memory_names_the_numbers_and_recovers(set_memory_limit):
+    set_memory_limit(8 * MIB)
     allocated = torch.empty(6 * MIB, dtype=torch.uint8, device="hpu")
     before = in_use()
     with pytest.raises(torch.OutOfMemoryError) as caught:
@@ -94,9 +94,9 @@ def test_out_of_memory_names_the_numbers_and_recovers(limit):
     assert torch.empty(4 * MIB, dtype=torch.uint8, device="hpu").numel() == 4 * MIB
 
 
-def test_out_of_memory_inside_a_kernel_leaves_nothing_behind(limit):
+def test_out_of_memory_inside_a_kernel_leaves_nothing_behind(set_memory_limit):
     a = torch.ones(MIB, device="hpu")
-    limit(2 * MIB)
+    set_memory_limit(2 * MIB)
     before = _C.extended_memory_stats()
     with pytest.raises(torch.OutOfMemoryError):
         a + a
@@ -104,9 +104,9 @@ def test_out_of_memory_inside_a_kernel_leaves_nothing_behind(limit):
     assert (after["in_use"], after["scratch"]) == (before["in_use"], 0)
 
 
-def test_failed_out_resize_keeps_the_tensor(limit):
+def test_failed_out_resize_keeps_the_tensor(set_memory_limit):
     a, out = torch.ones(MIB, device="hpu"), torch.full((10,), 3.0, device="hpu")
-    limit(2 * MIB)
+    set_memory_limit(2 * MIB)
     with pytest.raises(torch.OutOfMemoryError), pytest.warns(UserWarning):
         torch.add(a, a, out=out)
     _C.set_memory_limit(_C.extended_memory_stats()["in_use"] + 64 * MIB)
@@ -114,8 +114,8 @@ def test_failed_out_resize_keeps_the_tensor(limit):
     assert torch.add(a, a, out=torch.empty(0, device="hpu")).sum().item() == 2 * MIB
 
 
-def test_small_blocks_coalesce_when_memory_runs_short(limit):
-    limit(4 * MIB)
+def test_small_blocks_coalesce_when_memory_runs_short(set_memory_limit):
+    set_memory_limit(4 * MIB)
     for size in (64, 1000, 4000):
         tensors = [torch.empty(size, dtype=torch.uint8, device="hpu") for _ in range(3 * MIB // (size + 63))]
         del tensors
@@ -133,8 +133,8 @@ def test_absurd_sizes_raise(size):
         torch.empty(size, dtype=torch.uint8, device="hpu")
 
 
-def test_threads_near_the_limit(limit):
-    limit(3 * MIB)
+def test_threads_near_the_limit(set_memory_limit):
+    set_memory_limit(3 * MIB)
     errors, out_of_memory = [], []
 
     def allocate_and_check(seed: int) -> None:

@@ -20,7 +20,7 @@ memory = torch.hpu.memory
 
 
 @pytest.fixture
-def recorded() -> Iterator[None]:
+def record_memory_history() -> Iterator[None]:
     """Record all events while the test runs."""
     gc.collect()
     memory._record_memory_history(stacks="python", clear_history=True)
@@ -37,7 +37,7 @@ def allocate_tensor() -> torch.Tensor:
     return torch.empty(1000, device="hpu")
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_each_allocation_is_recorded_with_its_frame() -> None:
     x = allocate_tensor()
     y = x + 1
@@ -57,7 +57,7 @@ def test_each_allocation_is_recorded_with_its_frame() -> None:
     assert second["addr"] == y.data_ptr()
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_replaying_the_events_gives_the_statistics() -> None:
     start, live = torch.hpu.memory_allocated(), {}
     live_tensors = []
@@ -74,7 +74,7 @@ def test_replaying_the_events_gives_the_statistics() -> None:
     assert len(live) == len(live_tensors)
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_segments_list_live_blocks_with_their_frames() -> None:
     live_tensors = [allocate_tensor() for _ in range(3)]
     del live_tensors[1]
@@ -104,7 +104,7 @@ def test_memory_that_queued_work_uses_is_pending() -> None:
     assert states[address] == "active_pending_free"
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_only_the_latest_events_are_kept() -> None:
     memory._record_memory_history(max_entries=4, stacks="python", clear_history=True)
     for _ in range(10):
@@ -114,7 +114,7 @@ def test_only_the_latest_events_are_kept() -> None:
     assert snapshot["allocator_settings"]["dropped_events"] >= 16
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_out_of_memory_is_recorded_and_calls_the_observer() -> None:
     shortages: list[tuple[int, int, int]] = []
     memory._attach_out_of_memory_observer(lambda *figures: shortages.append(figures))
@@ -133,7 +133,7 @@ def test_out_of_memory_is_recorded_and_calls_the_observer() -> None:
     assert shortage["frames"]
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_observer_that_fails_does_not_change_the_error() -> None:
     memory._attach_out_of_memory_observer(lambda *figures: 1 / 0)
@@ -182,7 +182,7 @@ except torch.OutOfMemoryError:
     assert unwritable.stderr.count("RuntimeWarning: the memory snapshot could not be written") == 1
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_events_contain_the_metadata_of_the_program() -> None:
     memory._set_memory_metadata("epoch 3")
     x = allocate_tensor()
@@ -219,7 +219,7 @@ def test_invalid_argument_raises(wrong: dict[str, Any]) -> None:
         memory._record_memory_history(**wrong)
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_torch_reads_a_snapshot(tmp_path: Path) -> None:
     live_tensors = [torch.randn(100, device="hpu") @ torch.randn(100, device="hpu") for _ in range(5)]
     path = tmp_path / "snapshot.pickle"
@@ -238,16 +238,16 @@ def test_torch_reads_a_snapshot(tmp_path: Path) -> None:
     assert len(live_tensors) == 5
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("record_memory_history")
 def test_torch_accelerator_returns_the_snapshot() -> None:
     x = allocate_tensor()
     assert torch.accelerator.memory._snapshot()["device_traces"][0][0]["addr"] == x.data_ptr()
 
 
-@pytest.mark.usefixtures("recorded")
-def test_queued_work_is_recorded(warm: Any) -> None:
+@pytest.mark.usefixtures("record_memory_history")
+def test_queued_work_is_recorded(cache_output_metadata: Any) -> None:
     x = allocate_tensor()
-    warm(lambda: x + 1)
+    cache_output_metadata(lambda: x + 1)
     _C.set_queue_all(0)
     try:
         results = [x + 1 for _ in range(20)]

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> dict[str, object]:
+def entry_point_arguments(tmp_path: Path) -> dict[str, object]:
     """Return arguments for ``run_python`` with which torch finds the backend's entry point uninstalled."""
     metadata = tmp_path / "front_test-0.dist-info"
     metadata.mkdir()

@@ -25,16 +25,16 @@ IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
         ({"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, False),
     ],
 )
-def test_variables_that_control_autoload(run_python, installed, environment, loaded):
-    done = run_python(IS_LOADED, **{**installed, **environment})
+def test_variables_that_control_autoload(run_python, entry_point_arguments, environment, loaded):
+    done = run_python(IS_LOADED, **{**entry_point_arguments, **environment})
     assert done.stdout.strip() == str(loaded)
     assert done.stderr == ""
 
 
-def test_lazy_mode_is_autoloaded_or_refused_in_one_sentence(run_python, installed):
+def test_lazy_mode_is_autoloaded_or_refused_in_one_sentence(run_python, entry_point_arguments):
     done = run_python(
         "import torch\nif hasattr(torch, 'hpu'): print(torch.ones(2, device='hpu').sum().item())",
-        **installed,
+        **entry_point_arguments,
         PT_HPU_LAZY_MODE="1",
     )
     assert done.returncode == 0
@@ -46,17 +46,20 @@ def test_lazy_mode_is_autoloaded_or_refused_in_one_sentence(run_python, installe
         assert done.stderr.count("hpu device") == 1
 
 
-def test_tensors_work_without_any_import_but_torch(output_of, installed):
+def test_tensors_work_without_any_import_but_torch(output_of, entry_point_arguments):
     assert (
-        output_of("import torch; print((torch.ones(2, device='hpu') + 1).sum().item())", **installed) == "4.0"
+        output_of(
+            "import torch; print((torch.ones(2, device='hpu') + 1).sum().item())", **entry_point_arguments
+        )
+        == "4.0"
     )
 
 
-def test_explicit_import_first_does_not_recurse(output_of, installed):
+def test_explicit_import_first_does_not_recurse(output_of, entry_point_arguments):
     code = "import habana_frameworks.torch, torch; print(torch.hpu is habana_frameworks.torch.hpu)"
-    assert output_of(code, **installed) == "True"
+    assert output_of(code, **entry_point_arguments) == "True"
     code = "import habana_frameworks.torch.hpu as hpu, torch; print(torch.hpu is hpu)"
-    assert output_of(code, **installed) == "True"
+    assert output_of(code, **entry_point_arguments) == "True"
 
 
 def test_entry_point_does_nothing_if_the_package_is_loaded(monkeypatch):
@@ -71,23 +74,25 @@ def test_entry_point_does_nothing_if_the_package_is_loaded(monkeypatch):
 @pytest.mark.nightly("each case starts a process", every=2)
 @pytest.mark.parametrize("environment", [{"PT_HPU_AUTOLOAD": "on"}, {"PT_HPU_LAZY_MODE": "banana"}])
 @pytest.mark.parametrize("options", [(), ("-W", "error")])
-def test_import_torch_warns_if_the_backend_cannot_be_loaded(run_python, installed, environment, options):
-    done = run_python(IS_LOADED, options=options, **{**installed, **environment})
+def test_import_torch_warns_if_the_backend_cannot_be_loaded(
+    run_python, entry_point_arguments, environment, options
+):
+    done = run_python(IS_LOADED, options=options, **{**entry_point_arguments, **environment})
     assert done.stdout.strip() == "False", done.stderr
     (name, value), *_ = environment.items()
     assert f"RuntimeWarning: import torch did not load the hpu device: {name}={value!r}" in done.stderr
 
 
-def test_import_after_a_failed_autoload_works_without_the_cause(output_of, installed):
+def test_import_after_a_failed_autoload_works_without_the_cause(output_of, entry_point_arguments):
     code = (
         "import os, torch\n"
         "del os.environ['PT_HPU_LAZY_MODE']\n"
         "import habana_frameworks.torch\n"
         "print(torch.ones(1, device='hpu').device)"
     )
-    assert output_of(code, **installed, PT_HPU_LAZY_MODE="9") == "hpu:0"
+    assert output_of(code, **entry_point_arguments, PT_HPU_LAZY_MODE="9") == "hpu:0"
 
 
-def test_import_after_a_failed_autoload_names_the_cause(run_python, installed):
-    done = run_python("import torch, habana_frameworks.torch", **installed, PT_HPU_LAZY_MODE="9")
+def test_import_after_a_failed_autoload_names_the_cause(run_python, entry_point_arguments):
+    done = run_python("import torch, habana_frameworks.torch", **entry_point_arguments, PT_HPU_LAZY_MODE="9")
     assert done.stderr.strip().splitlines()[-1].startswith("ValueError: PT_HPU_LAZY_MODE='9' is not a mode")

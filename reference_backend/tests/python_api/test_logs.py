@@ -412,8 +412,10 @@ COMPILED = (
 
 
 @pytest.mark.nightly("compiles; compile/test_backend.py tests the logger")
-def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, installed):
-    done = run_python(f"import torch\n{COMPILED}", **installed, TORCH_LOGS="+hpu_backend,hpu_recipes")
+def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, entry_point_arguments):
+    done = run_python(
+        f"import torch\n{COMPILED}", **entry_point_arguments, TORCH_LOGS="+hpu_backend,hpu_recipes"
+    )
     assert done.stdout == "tensor(True)\n", done.stderr
     assert "[__hpu_recipes]" in done.stderr
     assert "%sin = aten::sin(%mul)" in done.stderr
@@ -423,17 +425,19 @@ def test_torch_logs_show_the_compile_backend_and_its_recipes(run_python, install
 @pytest.mark.nightly("each case compiles in a new process", every=2)
 @pytest.mark.parametrize("autoload", ["0", "1"])
 def test_compile_backend_logs_to_the_log_and_to_handlers_of_the_program(
-    run_python, installed, tmp_path, autoload
+    run_python, entry_point_arguments, tmp_path, autoload
 ):
     script = (
         "import logging\nlogging.basicConfig(format='ROOT %(message)s')\n"
         "import torch, habana_frameworks.torch\n"
         "logging.getLogger('habana_frameworks.torch.dynamo.lines').warning('seen')"
     )
-    installed |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
+    entry_point_arguments |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
     for level, logged in (("3", [("PT_COMPILE", "warning", "seen")]), ("5", [])):
         folder = tmp_path / f"logs{level}"
-        done = run_python(script, **installed, HABANA_LOGS=str(folder), LOG_LEVEL_PT_COMPILE=level)
+        done = run_python(
+            script, **entry_point_arguments, HABANA_LOGS=str(folder), LOG_LEVEL_PT_COMPILE=level
+        )
         assert done.stderr == "ROOT seen\n"
         text = log_file(folder).read_text() if folder.exists() else ""
         assert parse_log(text) == logged

@@ -78,11 +78,13 @@ if __name__ == "__main__":
 
 
 @pytest.mark.nightly("starts four processes", every=2)
-def test_transfer_is_one_clear_error(tmp_path, run_python, installed):
+def test_transfer_is_one_clear_error(tmp_path, run_python, entry_point_arguments):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     done = run_python(
-        f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')", **installed, timeout=150
+        f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')",
+        **entry_point_arguments,
+        timeout=150,
     )
     assert done.stdout.splitlines() == [
         "[1.0, 1.0]",

@@ -72,7 +72,9 @@ def test_operator_times_are_the_sums_of_their_rows(x: torch.Tensor) -> None:
     assert "100.00%" in table
 
 
-def test_queued_work_is_linked_to_its_issuer_and_lies_on_its_stream(x: torch.Tensor, warm: Any) -> None:
+def test_queued_work_is_linked_to_its_issuer_and_lies_on_its_stream(
+    x: torch.Tensor, cache_output_metadata: Any
+) -> None:
     side = torch.hpu.Stream()
 
     def program() -> None:

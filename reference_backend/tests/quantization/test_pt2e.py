@@ -25,7 +25,7 @@ class Net(nn.Module):
         return self.second(self.first(x).relu())
 
 
-class Broken(Net):
+class NetWithGraphBreak(Net):
     """A network that reads a value between its layers, so that export splits the network into programs."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -66,7 +66,7 @@ def reference_output(
 
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2], ids=str)
-@pytest.mark.parametrize("kind", [Net, Broken])
+@pytest.mark.parametrize("kind", [Net, NetWithGraphBreak])
 def test_products_use_rounded_factors(kind: type[Net], dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     net = kind()
@@ -74,7 +74,7 @@ def test_products_use_rounded_factors(kind: type[Net], dtype: torch.dtype) -> No
     on_hpu = kind().to("hpu")
     on_hpu.load_state_dict(net.state_dict())
     program = htcore.quantize_pt2e.export(on_hpu, (batches[0].to("hpu"),))
-    assert isinstance(program, htcore.quantize_pt2e.PartitionedModel) == (kind is Broken)
+    assert isinstance(program, htcore.quantize_pt2e.PartitionedModel) == (kind is NetWithGraphBreak)
     prepared = htcore.quantize_pt2e.prepare_pt2e(program, make_quantizer(dtype))
     for batch in batches:  # the prepared model still computes without quantization
         torch.testing.assert_close(prepared(batch.to("hpu")).cpu(), net(batch), rtol=1e-4, atol=1e-5)
@@ -90,7 +90,7 @@ def test_products_use_rounded_factors(kind: type[Net], dtype: torch.dtype) -> No
         assert "quantized_decomposed.quantize_per_tensor.default" in names
 
 
-@pytest.mark.parametrize("kind", [Net, Broken])
+@pytest.mark.parametrize("kind", [Net, NetWithGraphBreak])
 def test_scales_are_written_and_read(
     kind: type[Net], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +103,7 @@ def test_scales_are_written_and_read(
         prepared = htcore.quantize_pt2e.prepare_pt2e(htcore.quantize_pt2e.export(net, (x,)), make_quantizer())
         if calibrate:
             prepared(x)
-        elif kind is Broken:
+        elif kind is NetWithGraphBreak:
             prepared(torch.zeros_like(x))  # creates the partitioned programs; zeros leave scales unchanged
         return htcore.quantize_pt2e.convert_pt2e(prepared)(x).cpu()
 
@@ -127,12 +127,12 @@ def test_unsupported_uses_raise() -> None:
         htcore.quantize_pt2e.prepare_pt2e(
             htcore.quantize_pt2e.export(net, (x,)), htcore.quantizer.habana_quantizer()
         )
-    broken = htcore.quantize_pt2e.export(Broken().to("hpu"), (x,))
+    broken = htcore.quantize_pt2e.export(NetWithGraphBreak().to("hpu"), (x,))
     broken(x)
     with pytest.raises(RuntimeError, match="Export the model again"):
         htcore.quantize_pt2e.prepare_pt2e(broken, make_quantizer())
     prepared = htcore.quantize_pt2e.prepare_pt2e(
-        htcore.quantize_pt2e.export(Broken().to("hpu"), (x,)), make_quantizer()
+        htcore.quantize_pt2e.export(NetWithGraphBreak().to("hpu"), (x,)), make_quantizer()
     )
     prepared(x)
     converted = htcore.quantize_pt2e.convert_pt2e(prepared)

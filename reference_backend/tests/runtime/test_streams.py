@@ -13,17 +13,17 @@ C, hpu = ht._C, ht.hpu
 SIZE = 5000
 
 
-def _close_gate_on(stream, gate):
+def _close_gate_on(stream, enqueue_gate):
     with hpu.stream(stream):
-        return gate()
+        return enqueue_gate()
 
 
 @pytest.fixture
-def ones(warm):
+def tensor_of_ones(cache_output_metadata):
     """Return a tensor. The engine has cached the output metadata of the operators of these tests."""
     tensor = torch.ones(SIZE, device="hpu")
     second_tensor = torch.ones(SIZE, device="hpu")
-    warm(
+    cache_output_metadata(
         lambda: (
             tensor + 1,
             tensor * 2,
@@ -33,16 +33,18 @@ def ones(warm):
             second_tensor.zero_(),
         )
     )
-    warm(lambda: (tensor.fill_(1), tensor.mul_(second_tensor), tensor.fill_(1), second_tensor.add_(tensor)))
+    cache_output_metadata(
+        lambda: (tensor.fill_(1), tensor.mul_(second_tensor), tensor.fill_(1), second_tensor.add_(tensor))
+    )
     return tensor
 
 
-def test_launches_return_while_the_stream_is_blocked(ones, gate):
+def test_launches_return_while_the_stream_is_blocked(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     before = C.engine_counters()
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
-        results = [ones * 2 + 1 for _ in range(50)]
+        results = [tensor_of_ones * 2 + 1 for _ in range(50)]
         event = stream.record_event()
     assert not event.query()
     assert not stream.query()
@@ -54,10 +56,10 @@ def test_launches_return_while_the_stream_is_blocked(ones, gate):
     assert all(result.eq(3).all() for result in results)
 
 
-def test_order_within_a_stream(ones, gate):
+def test_order_within_a_stream(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     value = torch.zeros(SIZE, device="hpu")
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
         for _ in range(10):
             value.add_(1)
@@ -71,10 +73,10 @@ def test_order_within_a_stream(ones, gate):
 
 
 @pytest.mark.parametrize("wait", ["event", "stream", "event.wait"])
-def test_waiting_for_another_stream(ones, gate, wait):
+def test_waiting_for_another_stream(tensor_of_ones, enqueue_gate, wait):
     first, second = hpu.Stream(), hpu.Stream()
     value = torch.ones(SIZE, device="hpu")
-    closed_gate = _close_gate_on(first, gate)
+    closed_gate = _close_gate_on(first, enqueue_gate)
     with hpu.stream(first):
         value.mul_(3)
         event = first.record_event()
@@ -94,14 +96,14 @@ def test_waiting_for_another_stream(ones, gate, wait):
     assert result.eq(8).all()
 
 
-def test_streams_do_not_wait_for_each_other(ones, gate):
+def test_streams_do_not_wait_for_each_other(tensor_of_ones, enqueue_gate):
     first, second = hpu.Stream(), hpu.Stream()
-    closed_gate = _close_gate_on(first, gate)
+    closed_gate = _close_gate_on(first, enqueue_gate)
     with hpu.stream(first):
-        independent = ones + 1
+        independent = tensor_of_ones + 1
     with hpu.stream(second):
         done = second.record_event()
-        assert (ones * 2).eq(2).all()
+        assert (tensor_of_ones * 2).eq(2).all()
         second.synchronize()
     assert done.query() and second.query() and not first.query()
     closed_gate.open()
@@ -109,10 +111,10 @@ def test_streams_do_not_wait_for_each_other(ones, gate):
     assert independent.eq(2).all()
 
 
-def test_a_chain_over_all_queues(ones, gate):
+def test_a_chain_over_all_queues(tensor_of_ones, enqueue_gate):
     streams = [hpu.Stream() for _ in range(32)]
     value = torch.zeros(SIZE, device="hpu")
-    closed_gate = _close_gate_on(streams[0], gate)
+    closed_gate = _close_gate_on(streams[0], enqueue_gate)
     for before, stream in zip([None, *streams], streams, strict=False):
         if before is not None:
             stream.wait_stream(before)
@@ -125,15 +127,15 @@ def test_a_chain_over_all_queues(ones, gate):
     assert value.eq(64).all()
 
 
-def test_wait_applies_to_the_latest_recording_before_it(ones, gate):
+def test_wait_applies_to_the_latest_recording_before_it(tensor_of_ones, enqueue_gate):
     first, second = hpu.Stream(), hpu.Stream()
     event = hpu.Event()
-    first_gate = _close_gate_on(first, gate)
+    first_gate = _close_gate_on(first, enqueue_gate)
     event.record(first)
     second.wait_event(event)
     with hpu.stream(second):
-        result = ones + 1
-    two = _close_gate_on(first, gate)
+        result = tensor_of_ones + 1
+    two = _close_gate_on(first, enqueue_gate)
     event.record(first)
     first_gate.open()
     second.synchronize()  # would hang if `second` waited for the second recording of the event
@@ -144,10 +146,10 @@ def test_wait_applies_to_the_latest_recording_before_it(ones, gate):
     assert event.query()
 
 
-def test_recording_again_on_another_stream_does_not_release_waiters(ones, gate):
+def test_recording_again_on_another_stream_does_not_release_waiters(tensor_of_ones, enqueue_gate):
     first, second, third = hpu.Stream(), hpu.Stream(), hpu.Stream()
     event = hpu.Event()
-    closed_gate = _close_gate_on(first, gate)
+    closed_gate = _close_gate_on(first, enqueue_gate)
     event.record(first)
     second.wait_event(event)
     done = second.record_event()
@@ -160,12 +162,12 @@ def test_recording_again_on_another_stream_does_not_release_waiters(ones, gate):
     assert done.query()
 
 
-def test_recording_again_on_a_slow_stream(gate):
+def test_recording_again_on_a_slow_stream(enqueue_gate):
     first, second = hpu.Stream(), hpu.Stream()
     event = hpu.Event()
     event.record(first)
     assert event.query()
-    closed_gate = _close_gate_on(second, gate)
+    closed_gate = _close_gate_on(second, enqueue_gate)
     event.record(second)
     assert not event.query()
     closed_gate.open()
@@ -173,7 +175,7 @@ def test_recording_again_on_a_slow_stream(gate):
     assert event.query()
 
 
-def test_unrecorded_events_do_not_block(ones):
+def test_unrecorded_events_do_not_block(tensor_of_ones):
     event = hpu.Event()
     stream = hpu.Stream()
     stream.wait_event(event)
@@ -181,13 +183,13 @@ def test_unrecorded_events_do_not_block(ones):
     event.synchronize()
 
 
-def test_elapsed_time(gate):
+def test_elapsed_time(enqueue_gate):
     stream = hpu.Stream()
     start, end = hpu.Event(enable_timing=True), hpu.Event(enable_timing=True)
     with pytest.raises(RuntimeError, match="recorded"):
         start.elapsed_time(end)
     start.record(stream)
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     began = time.perf_counter()
     end.record(stream)
     with pytest.raises(RuntimeError, match="completed"):
@@ -199,13 +201,13 @@ def test_elapsed_time(gate):
     assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
-def test_an_event_polled_while_the_host_helps(warm, gate):
+def test_an_event_polled_while_the_host_helps(cache_output_metadata, enqueue_gate):
     """A waiting host runs some of the queued work. The other work must run without a waiting host."""
     value = torch.rand(300, 300, device="hpu")
-    warm(lambda: value @ value)
+    cache_output_metadata(lambda: value @ value)
     stream = hpu.Stream()
     for _ in range(30):
-        closed_gate = _close_gate_on(stream, gate)
+        closed_gate = _close_gate_on(stream, enqueue_gate)
         with hpu.stream(stream):
             first = (value @ value, stream.record_event())[1]
             last = (value @ value, stream.record_event())[1]
@@ -216,13 +218,13 @@ def test_an_event_polled_while_the_host_helps(warm, gate):
             assert time.monotonic() < deadline, C.engine_counters()
 
 
-def test_a_waiting_host_runs_queued_work(ones, gate):
+def test_a_waiting_host_runs_queued_work(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     before = C.engine_counters()["taken_over"]
     for _ in range(500):
         with hpu.stream(stream):
-            closed_gate = gate()
-            result = ones + 1
+            closed_gate = enqueue_gate()
+            result = tensor_of_ones + 1
             closed_gate.open()
             stream.synchronize()
         if C.engine_counters()["taken_over"] > before:
@@ -231,11 +233,11 @@ def test_a_waiting_host_runs_queued_work(ones, gate):
     assert result.eq(2).all()
 
 
-def test_many_streams(ones, gate):
+def test_many_streams(tensor_of_ones, enqueue_gate):
     streams = [hpu.Stream() for _ in range(80)]
     assert len({stream.id() for stream in streams}) == 80
     values = [torch.zeros(SIZE, device="hpu") for _ in streams]
-    gates = [_close_gate_on(stream, gate) for stream in streams]
+    gates = [_close_gate_on(stream, enqueue_gate) for stream in streams]
     for stream, value in zip(streams, values, strict=True):
         with hpu.stream(stream):
             value.add_(1)
@@ -302,16 +304,16 @@ def test_threads_are_created_on_demand(output_of):
     assert output_of(WORKERS) == "(0, 0) (0, 0) (1, 1) (2, 2) (3, 3)"
 
 
-def test_each_thread_has_its_own_current_stream(ones, gate):
+def test_each_thread_has_its_own_current_stream(tensor_of_ones, enqueue_gate):
     streams = [hpu.Stream() for _ in range(4)]
-    closed_gate = _close_gate_on(streams[0], gate)
+    closed_gate = _close_gate_on(streams[0], enqueue_gate)
     results, barrier = {}, threading.Barrier(4)
 
     def use_own_stream(index):
         hpu.set_stream(streams[index])
         barrier.wait()
         assert hpu.current_stream() == streams[index]
-        results[index] = (ones + 1, streams[index].record_event())
+        results[index] = (tensor_of_ones + 1, streams[index].record_event())
         if index:
             streams[index].synchronize()
 
@@ -327,7 +329,7 @@ def test_each_thread_has_its_own_current_stream(ones, gate):
     assert all(result.eq(2).all() for result, _ in results.values())
 
 
-def test_backward_runs_on_the_stream_of_forward(warm, gate):
+def test_backward_runs_on_the_stream_of_forward(cache_output_metadata, enqueue_gate):
     weight = torch.ones(20, 20, device="hpu", requires_grad=True)
     data = torch.ones(20, 20, device="hpu")
 
@@ -337,10 +339,10 @@ def test_backward_runs_on_the_stream_of_forward(warm, gate):
 
     stream = hpu.Stream()
     with hpu.stream(stream):
-        warm(step)
+        cache_output_metadata(step)
         stream.synchronize()
     with hpu.stream(stream):
-        closed_gate = gate()
+        closed_gate = enqueue_gate()
         step()
         done = stream.record_event()
     assert not done.query()
@@ -352,11 +354,11 @@ def test_backward_runs_on_the_stream_of_forward(warm, gate):
 # Memory.
 
 
-def test_memory_freed_behind_a_gate_is_reused_only_on_its_stream(ones, gate):
+def test_memory_freed_behind_a_gate_is_reused_only_on_its_stream(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
-        temporary = ones + 1
+        temporary = tensor_of_ones + 1
         address = temporary.data_ptr()
         result = temporary * 2
         del temporary
@@ -365,7 +367,7 @@ def test_memory_freed_behind_a_gate_is_reused_only_on_its_stream(ones, gate):
     for tensor in later:
         tensor.fill_(-1)
     with hpu.stream(stream):
-        later_result = ones + 1
+        later_result = tensor_of_ones + 1
         assert later_result.data_ptr() == address  # later work of the stream may reuse the memory immediately
     closed_gate.open()
     stream.synchronize()
@@ -373,11 +375,11 @@ def test_memory_freed_behind_a_gate_is_reused_only_on_its_stream(ones, gate):
     assert all(tensor.eq(-1).all() for tensor in later)
 
 
-def test_inputs_freed_behind_a_gate(ones, gate):
+def test_inputs_freed_behind_a_gate(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     with hpu.stream(stream):
         inputs = [torch.full((SIZE,), float(i), device="hpu") for i in range(8)]
-        closed_gate = gate()
+        closed_gate = enqueue_gate()
         results = [tensor + 1 for tensor in inputs]
         inputs.clear()
     other_tensors = [torch.full((SIZE,), -5.0, device="hpu") for _ in range(16)]
@@ -388,11 +390,11 @@ def test_inputs_freed_behind_a_gate(ones, gate):
 
 
 @pytest.mark.parametrize("way", ["tensor", "module"])
-def test_record_stream(ones, gate, way):
+def test_record_stream(tensor_of_ones, enqueue_gate, way):
     stream = hpu.Stream()
     tensor = torch.full((SIZE,), 3.0, device="hpu")
     address = tensor.data_ptr()
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
         result = tensor * 2
     if way == "tensor":
@@ -411,14 +413,14 @@ def test_record_stream(ones, gate, way):
     assert address in {tensor.data_ptr() for tensor in later_tensors}
 
 
-def test_memory_is_returned(ones, gate):
+def test_memory_is_returned(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     torch.accelerator.synchronize()
     before = torch.hpu.memory_allocated()
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
         for _ in range(100):
-            ones + 1
+            tensor_of_ones + 1
     closed_gate.open()
     stream.synchronize()
     assert torch.hpu.memory_allocated() == before
@@ -427,11 +429,11 @@ def test_memory_is_returned(ones, gate):
 # Copies.
 
 
-def test_copies_from_pinned_memory_run_in_order(ones, gate):
+def test_copies_from_pinned_memory_run_in_order(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     source = torch.full((SIZE,), 4.0, pin_memory=True)
     target = torch.ones(SIZE, device="hpu")
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
         before = target + 1
         target.copy_(source, non_blocking=True)
@@ -443,12 +445,12 @@ def test_copies_from_pinned_memory_run_in_order(ones, gate):
     assert before.eq(2).all() and target.eq(5).all() and after.eq(10).all()
 
 
-def test_copies_to_pinned_memory_run_in_order(ones, gate):
+def test_copies_to_pinned_memory_run_in_order(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     target = torch.zeros(SIZE, pin_memory=True)
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
-        target.copy_(ones + 1, non_blocking=True)
+        target.copy_(tensor_of_ones + 1, non_blocking=True)
         done = stream.record_event()
     assert not done.query()
     assert target.eq(0).all()
@@ -457,10 +459,10 @@ def test_copies_to_pinned_memory_run_in_order(ones, gate):
     assert target.eq(2).all()
 
 
-def test_pinned_memory_may_be_freed_before_its_copy(ones, gate):
+def test_pinned_memory_may_be_freed_before_its_copy(tensor_of_ones, enqueue_gate):
     stream = hpu.Stream()
     target = torch.ones(SIZE, device="hpu")
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
         for number in range(5):
             target.copy_(torch.full((SIZE,), float(number), pin_memory=True), non_blocking=True)
@@ -473,11 +475,11 @@ def test_pinned_memory_may_be_freed_before_its_copy(ones, gate):
 
 
 @pytest.mark.parametrize("convert", [torch.float64, torch.int32])
-def test_queued_copies_convert(ones, gate, convert):
+def test_queued_copies_convert(tensor_of_ones, enqueue_gate, convert):
     stream = hpu.Stream()
     source = torch.arange(SIZE).to(convert).pin_memory()
     target = torch.ones(SIZE, device="hpu")
-    closed_gate = _close_gate_on(stream, gate)
+    closed_gate = _close_gate_on(stream, enqueue_gate)
     with hpu.stream(stream):
         target.copy_(source, non_blocking=True)
     closed_gate.open()
@@ -485,7 +487,7 @@ def test_queued_copies_convert(ones, gate, convert):
     assert torch.equal(target.cpu(), torch.arange(SIZE).float())
 
 
-def test_blocking_copies_wait(ones):
+def test_blocking_copies_wait(tensor_of_ones):
     stream = hpu.Stream()
     value = torch.ones(SIZE, device="hpu")
     C.set_queue_all(200, 1)
@@ -536,7 +538,7 @@ def test_synchronous_modes(output_of, setup, environment, synchronous):
     assert (int(queued) == 0) == synchronous
 
 
-def test_sync_debug_mode_makes_the_host_wait(ones, gate):
+def test_sync_debug_mode_makes_the_host_wait(tensor_of_ones, enqueue_gate):
     """In sync debug mode, ``wait_event`` makes the host wait for the event instead of the stream."""
     first, second = hpu.Stream(), hpu.Stream()
     with hpu.stream(first):
@@ -550,10 +552,10 @@ def test_sync_debug_mode_makes_the_host_wait(ones, gate):
         C.set_sync_debug_mode(False)
 
 
-def test_a_call_releases_the_gil_while_it_waits(gate):
+def test_a_call_releases_the_gil_while_it_waits(enqueue_gate):
     # torch resizes storages without releasing the GIL. The thread that opens the gate needs the GIL.
     storage = torch.ones(SIZE, device="hpu").untyped_storage()
-    closed_gate = gate()
+    closed_gate = enqueue_gate()
     opener = threading.Timer(0.1, closed_gate.open)
     opener.start()
     storage.resize_(2 * storage.nbytes())

@@ -49,7 +49,7 @@ class Model(BoringModel):
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)]
 
 
-class OnHost(Model):
+class ModelWithCpuOptimizer(Model):
     """`Model` with DeepSpeed's CPU optimizer, which DeepSpeed requires for parameters on the host."""
 
     def configure_optimizers(self) -> Any:
@@ -71,7 +71,7 @@ def make_trainer(**options: Any) -> Trainer:
     )
 
 
-class Watch(Callback):
+class ParameterChange(Callback):
     """A callback that records sums of squares before and after a training.
 
     There is one sum for each parameter of the rank, or for the rank's shard of the parameter.
@@ -97,11 +97,11 @@ class Watch(Callback):
 
 def train_on_two_ranks(model: LightningModule, strategy: Any, **options: Any) -> None:
     """Train on two ranks. Assert that the parameters are finite and have changed."""
-    watch = Watch()
-    used = make_trainer(devices=2, strategy=strategy, callbacks=[watch], **options)
+    parameter_change = ParameterChange()
+    used = make_trainer(devices=2, strategy=strategy, callbacks=[parameter_change], **options)
     used.fit(model)
     assert used.global_step > 0
-    first, last = watch.sums
+    first, last = parameter_change.sums
     assert torch.isfinite(last).all() and last.sum() > 0
     assert not torch.equal(first, last), "the training changed no parameter"
 
@@ -174,7 +174,7 @@ def zero_3() -> None:
 @program
 def zero_offload() -> None:
     """Train with ZeRO-2 and the optimizer on the host."""
-    train_with_deepspeed(OnHost(), zero_optimization=True, stage=2, offload_optimizer=True)
+    train_with_deepspeed(ModelWithCpuOptimizer(), zero_optimization=True, stage=2, offload_optimizer=True)
 
 
 @program
@@ -215,7 +215,7 @@ def bf16_optimizer() -> None:
 def activation_checkpointing() -> None:
     """Train with activation checkpointing. The saved inputs of recomputed layers are on the host."""
 
-    class Recomputing(OnHost):
+    class Recomputing(ModelWithCpuOptimizer):
         def __init__(self) -> None:
             super().__init__()
             self.layer = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 2))

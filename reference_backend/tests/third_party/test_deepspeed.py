@@ -96,8 +96,8 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
             PROGRAM,
             "train",
             RANKS,
-            folder / "meeting",
-            limit=PATIENCE * (1 + len(cases)),
+            folder / "rendezvous",
+            kill_after=PATIENCE * (1 + len(cases)),
             timeout=PATIENCE,
             environment={
                 "DEEPSPEED_CASES": " ".join(map(str, cases)),
@@ -115,7 +115,7 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
 
 
 @pytest.fixture(scope="module")
-def without_pipeline(losses_of: Callable[..., Losses]) -> Losses:
+def synchronous_losses(losses_of: Callable[..., Losses]) -> Losses:
     """Return the losses of ``CASES``, and of all cases changed to stage 1, in synchronous runs.
 
     In a synchronous run, each operator finishes before the host issues the next operator.
@@ -126,13 +126,13 @@ def without_pipeline(losses_of: Callable[..., Losses]) -> Losses:
 
 @pytest.mark.parametrize("repetition", range(RUNS))
 def test_losses_equal_synchronous_losses(
-    losses_of: Callable[..., Losses], without_pipeline: Losses, repetition: int
+    losses_of: Callable[..., Losses], synchronous_losses: Losses, repetition: int
 ) -> None:
     with keep_processors_busy() if NIGHTLY else contextlib.nullcontext():
         losses = losses_of(CASES)
     for case in CASES:
         for rank in range(RANKS):
-            pairs = list(zip(losses[case][rank], without_pipeline[case][rank], strict=True))
+            pairs = list(zip(losses[case][rank], synchronous_losses[case][rank], strict=True))
             differing = [step for step, (actual_loss, correct) in enumerate(pairs) if actual_loss != correct]
             assert not differing, f"{case}, rank {rank}: {len(differing)} steps differ, first: {differing[0]}"
             assert len(pairs) == STEPS
@@ -145,15 +145,15 @@ def losses_of_forms(losses_of: Callable[..., Losses]) -> Losses:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_losses_are_near_those_of_stage_1(without_pipeline: Losses, case: Case) -> None:
-    assert_losses_are_near(without_pipeline, case, without_pipeline)
+def test_losses_are_near_those_of_stage_1(synchronous_losses: Losses, case: Case) -> None:
+    assert_losses_are_near(synchronous_losses, case, synchronous_losses)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_losses_of_every_training_form_are_near_those_of_stage_1(
-    losses_of_forms: Losses, without_pipeline: Losses, case: Case
+    losses_of_forms: Losses, synchronous_losses: Losses, case: Case
 ) -> None:
-    assert_losses_are_near(losses_of_forms, case, without_pipeline)
+    assert_losses_are_near(losses_of_forms, case, synchronous_losses)
 
 
 def test_inference_matches_the_model(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_inference_matches_the_model(tmp_path: Path) -> None:
         PROGRAM,
         "check_inference",
         1,
-        tmp_path / "meeting",
-        limit=PATIENCE,
+        tmp_path / "rendezvous",
+        kill_after=PATIENCE,
         timeout=PATIENCE,
         environment={"DS_ACCELERATOR": "hpu"},
     )

@@ -86,7 +86,7 @@ def train_and_read_losses(folder: Path, output: str, *options: str, ranks: int =
 
 
 @pytest.fixture(scope="module")
-def sharded(folder: Path) -> dict[int, float]:
+def fsdp_losses(folder: Path) -> dict[int, float]:
     """Train the model, sharded by FSDP, and return the losses. Assert that the model learns."""
     sharded_losses = train_and_read_losses(folder, "sharded")
     assert list(sharded_losses) == list(range(1, STEPS + 1))
@@ -104,9 +104,9 @@ def sharded(folder: Path) -> dict[int, float]:
     ids=["compile", "checkpointed-activations", "kept-activations"],
 )
 def test_forms_of_one_computation_have_the_same_losses(
-    folder: Path, sharded: dict[int, float], words: tuple[str, ...]
+    folder: Path, fsdp_losses: dict[int, float], words: tuple[str, ...]
 ) -> None:
-    assert train_and_read_losses(folder, "form", *words) == pytest.approx(sharded, rel=1e-4)
+    assert train_and_read_losses(folder, "form", *words) == pytest.approx(fsdp_losses, rel=1e-4)
 
 
 @pytest.mark.parametrize(

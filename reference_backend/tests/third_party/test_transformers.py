@@ -26,7 +26,7 @@ ACCELERATE = (
 
 
 @pytest.fixture(scope="module")
-def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+def cpu_losses(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     """Return the losses of the training on the CPU. Assert that the model learns."""
     report = run_trainer(tmp_path_factory.mktemp("cpu"), "--cpu")
     losses = report["losses"]
@@ -41,23 +41,23 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     ids=["fp32", "compile", "bf16"],
 )
 def test_training_on_hpu_has_the_losses_of_the_cpu(
-    tmp_path: Path, on_cpu: dict[int, float], words: tuple[str, ...], tolerance: float
+    tmp_path: Path, cpu_losses: dict[int, float], words: tuple[str, ...], tolerance: float
 ) -> None:
     report = run_trainer(tmp_path, *words)
     assert (report["device"], report["ranks"]) == ("hpu", 1)
-    assert report["losses"] == pytest.approx(on_cpu, rel=tolerance)
+    assert report["losses"] == pytest.approx(cpu_losses, rel=tolerance)
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
 def test_two_ranks_have_the_losses_of_one_rank_with_the_whole_batch(
-    tmp_path: Path, on_cpu: dict[int, float], launcher: tuple[str, ...]
+    tmp_path: Path, cpu_losses: dict[int, float], launcher: tuple[str, ...]
 ) -> None:
     report = run_trainer(tmp_path, "--batch", "4", launcher=launcher)
     assert (report["device"], report["ranks"]) == ("hpu", 2)
-    assert report["losses"] == pytest.approx(on_cpu, rel=1e-3)
+    assert report["losses"] == pytest.approx(cpu_losses, rel=1e-3)
 
 
-def test_stopped_training_resumes_from_its_checkpoint(tmp_path: Path, on_cpu: dict[int, float]) -> None:
+def test_stopped_training_resumes_from_its_checkpoint(tmp_path: Path, cpu_losses: dict[int, float]) -> None:
     run_trainer(tmp_path, "--steps", "6", "--save-at", "6")
     report = run_trainer(tmp_path, "--resume")
-    assert report["losses"] == pytest.approx(on_cpu, rel=ROUNDING)
+    assert report["losses"] == pytest.approx(cpu_losses, rel=ROUNDING)

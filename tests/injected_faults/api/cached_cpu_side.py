@@ -51,19 +51,19 @@ def _modules_over_operator_database() -> tuple[ModuleType, ...]:
     )
 
 
-def _first_calls_of_each_fourth_operator(
+def _first_calls_of_every_fourth_operator(
     lab: Lab, part: int, parts: int
 ) -> Iterator[_opinfo_calls.OpInfoCall]:
     return _opinfo_calls.first_sample_calls(lab, part, 4 * parts)
 
 
 @contextlib.contextmanager
-def _with_a_quarter_of_the_operators() -> Iterator[None]:
+def _use_quarter_of_operators() -> Iterator[None]:
     """Let behaviours use only a quarter of each part of the operator database, except in the nightly run."""
     with contextlib.ExitStack() as stack:
         for module in () if NIGHTLY else _modules_over_operator_database():
             stack.enter_context(
-                mock.patch.object(module, "first_sample_calls", _first_calls_of_each_fourth_operator)
+                mock.patch.object(module, "first_sample_calls", _first_calls_of_every_fourth_operator)
             )
         yield
 
@@ -95,18 +95,18 @@ def check_behaviour(name: str, dtype: str | None = None) -> Result:
         if not lab.deviations:
             _cpu_observations[name, dtype, SEED] = (list(lab.observations), dict(lab.doubtful_errors))
 
-    with _with_a_quarter_of_the_operators(), warnings.catch_warnings():
+    with _use_quarter_of_operators(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         behaviour.check_behaviour(dataclasses.replace(entry, program=program), TARGET, recorder)
     return recorder.result()
 
 
 @contextlib.contextmanager
-def with_device_side_inside(
-    surroundings: Callable[[Lab], contextlib.AbstractContextManager[Any]],
+def wrap_device_side(
+    context_for_lab: Callable[[Lab], contextlib.AbstractContextManager[Any]],
 ) -> Iterator[None]:
-    """Run the device side of every behaviour inside the context manager ``surroundings(lab)``."""
-    behaviour.inject_fault_into_device_runs(None, surroundings)
+    """Run the device side of every behaviour inside the context manager ``context_for_lab(lab)``."""
+    behaviour.inject_fault_into_device_runs(None, context_for_lab)
     try:
         yield
     finally:
@@ -114,10 +114,10 @@ def with_device_side_inside(
 
 
 @contextlib.contextmanager
-def with_injected_fault(kind: str) -> Iterator[None]:
+def inject_fault(kind: str) -> Iterator[None]:
     """Inject a fault of a general kind, such as ``value``, into the device side of every behaviour."""
     behaviour.inject_fault_into_device_runs(
-        faults.broken_lab_class(kind), lambda lab: faults.with_faulty_operators(lab, kind)
+        faults.lab_class_with_fault(kind), lambda lab: faults.inject_operator_fault(lab, kind)
     )
     try:
         yield

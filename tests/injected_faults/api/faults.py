@@ -19,7 +19,7 @@ from conformance.framework.trees import tree_map
 NAMED: dict[str, Callable[[Lab], contextlib.AbstractContextManager[Any]]] = {}
 
 
-def with_wrong_first_element(value: Any) -> Any:
+def change_first_element(value: Any) -> Any:
     """Change the first element of a tensor in place and return the tensor. Return a number changed, and any
     other value unchanged.
     """
@@ -43,14 +43,14 @@ def with_wrong_first_element(value: Any) -> Any:
     return value
 
 
-def writes_an_argument(function: Any) -> bool:
+def schema_writes_argument(function: Any) -> bool:
     """Return whether the schema of an operator marks an argument as written."""
     return any(a.alias_info is not None and a.alias_info.is_write for a in function._schema.arguments)
 
 
-def returns_a_view(function: Any) -> bool:
+def schema_returns_view(function: Any) -> bool:
     """Return whether the schema of an operator marks its result as a view, and no argument as written."""
-    return not writes_an_argument(function) and any(
+    return not schema_writes_argument(function) and any(
         a.alias_info is not None for a in function._schema.arguments
     )
 
@@ -72,15 +72,15 @@ class FaultyOperators(TorchDispatchMode):
             except Exception:
                 return next((a for a in args if isinstance(a, torch.Tensor)), torch.empty(0))
         result = function(*args, **kwargs)
-        if self.kind == "alias" and returns_a_view(function):
+        if self.kind == "alias" and schema_returns_view(function):
             return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, result)
-        if self.kind == "value" and not returns_a_view(function):
-            return tree_map(with_wrong_first_element, result)
-        if not writes_an_argument(function):
-            return tree_map(self.with_wrong_metadata, result)
+        if self.kind == "value" and not schema_returns_view(function):
+            return tree_map(change_first_element, result)
+        if not schema_writes_argument(function):
+            return tree_map(self.change_metadata, result)
         return result
 
-    def with_wrong_metadata(self, leaf: Any) -> Any:
+    def change_metadata(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.is_nested:
             return leaf
         if self.kind == "dtype":
@@ -92,7 +92,7 @@ class FaultyOperators(TorchDispatchMode):
         return leaf
 
 
-class BrokenLab(Lab):
+class LabWithFault(Lab):
     """A lab that drops errors, error messages or warnings, or turns errors into missing kernels."""
 
     kind = ""
@@ -110,13 +110,13 @@ class BrokenLab(Lab):
         return () if self.kind == "warning" else caught
 
 
-def broken_lab_class(kind: str) -> type[Lab]:
-    """Return a subclass of :class:`BrokenLab` with the fault ``kind``."""
-    return type("Broken", (BrokenLab,), {"kind": kind})
+def lab_class_with_fault(kind: str) -> type[Lab]:
+    """Return a subclass of :class:`LabWithFault` with the fault ``kind``."""
+    return type("Broken", (LabWithFault,), {"kind": kind})
 
 
 @contextlib.contextmanager
-def with_faulty_operators(lab: Lab, kind: str) -> Iterator[None]:
+def inject_operator_fault(lab: Lab, kind: str) -> Iterator[None]:
     """Give every operator on the device side the fault ``kind``. Do nothing if ``kind`` is not a fault of
     operators.
     """

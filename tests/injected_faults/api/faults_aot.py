@@ -9,7 +9,7 @@ from typing import Any
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import exported_graphs, functions, modules, traced_operators
 from tests.injected_faults.api.faults import NAMED
-from tests.injected_faults.api.faults_control_flow import with_wrong_results
+from tests.injected_faults.api.faults_control_flow import make_results_wrong
 
 
 @contextlib.contextmanager
@@ -17,10 +17,10 @@ def traced_functions_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make traced functions return wrong results on the device side."""
     traced: Callable[..., Any] = functions.trace_with_aot_autograd
     compiled: Callable[..., Any] = functions.compile_with_aot_eager
-    functions.trace_with_aot_autograd = lambda function, **options: with_wrong_results(
+    functions.trace_with_aot_autograd = lambda function, **options: make_results_wrong(
         traced(function, **options)
     )
-    functions.compile_with_aot_eager = lambda function, **options: with_wrong_results(
+    functions.compile_with_aot_eager = lambda function, **options: make_results_wrong(
         compiled(function, **options)
     )
     try:
@@ -81,9 +81,9 @@ def traced_modules_return_wrong_results(lab: Lab) -> Iterator[None]:
         modules.lowered_graph,
         modules.graph_with_dynamic_shapes,
     )
-    modules.trace_module_with_aot_autograd = lambda module: with_wrong_results(traced(module))
-    modules.lowered_graph = lambda module, inputs: with_wrong_results(lowered_graph(module, inputs))
-    modules.graph_with_dynamic_shapes = lambda function, *inputs: with_wrong_results(
+    modules.trace_module_with_aot_autograd = lambda module: make_results_wrong(traced(module))
+    modules.lowered_graph = lambda module, inputs: make_results_wrong(lowered_graph(module, inputs))
+    modules.graph_with_dynamic_shapes = lambda function, *inputs: make_results_wrong(
         graph_of(function, *inputs)
     )
     try:
@@ -115,10 +115,10 @@ def exported_graphs_return_wrong_results(lab: Lab) -> Iterator[None]:
 
     def export_and_change(module: Any, inputs: Any, **options: Any) -> Any:
         graph, signature = exported(module, inputs, **options)
-        return with_wrong_results(graph), signature
+        return make_results_wrong(graph), signature
 
     exported_graphs.exported_graph_and_signature = export_and_change
-    exported_graphs.exported_graph_of_function = lambda *args, **options: with_wrong_results(
+    exported_graphs.exported_graph_of_function = lambda *args, **options: make_results_wrong(
         exported_function(*args, **options)
     )
     try:
@@ -142,7 +142,7 @@ for name in (
 def operator_graphs_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make graphs of operators return wrong results on the device side."""
     traced: Callable[..., Any] = traced_operators.trace_graph
-    traced_operators.trace_graph = lambda *args, **options: with_wrong_results(traced(*args, **options))
+    traced_operators.trace_graph = lambda *args, **options: make_results_wrong(traced(*args, **options))
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from tests.injected_faults.api.faults import NAMED
 
 
 @contextlib.contextmanager
-def no_casts(lab: Lab) -> Iterator[None]:
+def autocast_disabled(lab: Lab) -> Iterator[None]:
     """Run operators on the device side without autocast."""
     right = declared._call_under_autocast
 
@@ -32,7 +32,7 @@ def no_casts(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def old_weights(lab: Lab) -> Iterator[None]:
+def first_argument_values_reused(lab: Lab) -> Iterator[None]:
     """Run repeated calls with the argument values of the first call, like a cast cache that is
     never cleared.
     """
@@ -54,6 +54,6 @@ def old_weights(lab: Lab) -> Iterator[None]:
         declared._call_under_autocast = right
 
 
-NAMED["operators-declared-to-be-lowered"] = old_weights
-NAMED["operators-declared-to-keep-float32"] = no_casts
-NAMED["operators-declared-to-promote"] = no_casts
+NAMED["operators-declared-to-be-lowered"] = first_argument_values_reused
+NAMED["operators-declared-to-keep-float32"] = autocast_disabled
+NAMED["operators-declared-to-promote"] = autocast_disabled

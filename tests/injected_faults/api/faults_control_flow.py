@@ -16,19 +16,19 @@ from conformance.properties.api.control_flow import branches, graphs, loops
 from tests.injected_faults.api.faults import NAMED
 
 
-def with_wrong_value(value: Any) -> Any:
+def change_value_and_gradient(value: Any) -> Any:
     """Return a tensor with a changed value and a changed gradient. Return any other value unchanged."""
     if isinstance(value, torch.Tensor) and (value.is_floating_point() or not value.dtype.is_signed):
         return value * 2 + 1
     return value
 
 
-def with_wrong_results(function: Callable[..., Any]) -> Callable[..., Any]:
+def make_results_wrong(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that returns wrong results of ``function``."""
-    return lambda *args, **kwargs: tree_map(with_wrong_value, function(*args, **kwargs))
+    return lambda *args, **kwargs: tree_map(change_value_and_gradient, function(*args, **kwargs))
 
 
-def without_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+def swallow_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that returns None if ``function`` raises."""
 
     def faulty_call(*args: Any, **kwargs: Any) -> Any:
@@ -42,7 +42,7 @@ def control_flow_fault(change: Callable[[Callable[..., Any]], Callable[..., Any]
     """Return a fault: a context manager that applies ``change`` to every control flow operator."""
 
     @contextlib.contextmanager
-    def around(lab: Lab) -> Iterator[None]:
+    def change_operators(lab: Lab) -> Iterator[None]:
         choose, find = branches.call_cond, loops.control_flow
         branches.call_cond = change(choose)
         loops.control_flow = lambda name: change(find(name))
@@ -52,7 +52,7 @@ def control_flow_fault(change: Callable[[Callable[..., Any]], Callable[..., Any]
             branches.call_cond = choose
             loops.control_flow = find
 
-    return around
+    return change_operators
 
 
 for name in (
@@ -74,7 +74,7 @@ for name in (
     "while-loop-counts",
     "scan-agrees-with-associative-scan",
 ):
-    NAMED[name] = control_flow_fault(with_wrong_results)
+    NAMED[name] = control_flow_fault(make_results_wrong)
 for name in (
     "scan-refuses",
     "associative-scan-refuses",
@@ -85,27 +85,27 @@ for name in (
     "writes-of-branches-are-refused",
     "writes-of-loops-are-refused",
 ):
-    NAMED[name] = control_flow_fault(without_errors)
+    NAMED[name] = control_flow_fault(swallow_errors)
 
 
-def with_wrong_forward(graph: Any) -> Any:
+def make_forward_wrong(graph: Any) -> Any:
     """Make the graph return wrong results, and return it."""
-    graph.forward = with_wrong_results(graph.forward)
+    graph.forward = make_results_wrong(graph.forward)
     return graph
 
 
 @contextlib.contextmanager
-def wrong_graphs(lab: Lab) -> Iterator[None]:
+def graphs_return_wrong_results(lab: Lab) -> Iterator[None]:
     """Make graphs and compiled functions return wrong results on the device side."""
-    traced, compiled = graphs.traced, graphs.compiled
-    graphs.traced = lambda function, *inputs, **options: with_wrong_forward(
+    traced, compiled = graphs.trace_graph, graphs.compile_with_backend
+    graphs.trace_graph = lambda function, *inputs, **options: make_forward_wrong(
         traced(function, *inputs, **options)
     )
-    graphs.compiled = lambda function, backend: with_wrong_results(compiled(function, backend))
+    graphs.compile_with_backend = lambda function, backend: make_results_wrong(compiled(function, backend))
     try:
         yield
     finally:
-        graphs.traced, graphs.compiled = traced, compiled
+        graphs.trace_graph, graphs.compile_with_backend = traced, compiled
 
 
 for name in (
@@ -119,4 +119,4 @@ for name in (
     "writes-inside-are-kept-inside",
     "compiled-control-flow",
 ):
-    NAMED[name] = wrong_graphs
+    NAMED[name] = graphs_return_wrong_results

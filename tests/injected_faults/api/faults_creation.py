@@ -15,7 +15,7 @@ from tests.injected_faults.api.faults import NAMED
 
 
 @contextlib.contextmanager
-def _wrong_in_the_hundredth_call(lab: Lab) -> Iterator[None]:
+def _every_hundredth_call_wrong(lab: Lab) -> Iterator[None]:
     right, calls = torch.tril_indices, itertools.count(1)
 
     def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -26,4 +26,4 @@ def _wrong_in_the_hundredth_call(lab: Lab) -> Iterator[None]:
         yield
 
 
-NAMED["factories-many-times"] = _wrong_in_the_hundredth_call
+NAMED["factories-many-times"] = _every_hundredth_call_wrong

@@ -29,43 +29,43 @@ def _wrong_non_blocking_copies(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _one_worker(lab: Lab) -> Iterator[None]:
+def _one_worker_instead_of_two(lab: Lab) -> Iterator[None]:
     """Run loaders with one worker instead of two."""
     whole = workers._two_worker_loader
 
-    def loader(data: Any, **options: Any) -> Any:
+    def make_loader(data: Any, **options: Any) -> Any:
         created = whole(data, **options)
         created.num_workers = 1
         return created
 
-    with mock.patch.object(workers, "_two_worker_loader", loader):
+    with mock.patch.object(workers, "_two_worker_loader", make_loader):
         yield
 
 
 @contextlib.contextmanager
-def _reversed_samples(lab: Lab) -> Iterator[None]:
+def _samples_in_reverse_order(lab: Lab) -> Iterator[None]:
     """Make loaders with workers return their samples in reverse order."""
     whole = worker_options._sample_indices
 
-    with mock.patch.object(worker_options, "_sample_indices", lambda loader: whole(loader)[::-1]):
+    with mock.patch.object(worker_options, "_sample_indices", lambda make_loader: whole(make_loader)[::-1]):
         yield
 
 
 @contextlib.contextmanager
-def _without_worker_init(lab: Lab) -> Iterator[None]:
+def _worker_init_ignored(lab: Lab) -> Iterator[None]:
     """Make loaders ignore ``worker_init_fn``."""
     whole = worker_options._worker_loader
 
-    def loader(data: Any, **options: Any) -> Any:
+    def make_loader(data: Any, **options: Any) -> Any:
         options.pop("worker_init_fn", None)
         return whole(data, **options)
 
-    with mock.patch.object(worker_options, "_worker_loader", loader):
+    with mock.patch.object(worker_options, "_worker_loader", make_loader):
         yield
 
 
-NAMED["orders-of-workers"] = _reversed_samples
-NAMED["lives-of-workers"] = _without_worker_init
-NAMED["work-of-workers"] = _reversed_samples
+NAMED["orders-of-workers"] = _samples_in_reverse_order
+NAMED["lives-of-workers"] = _worker_init_ignored
+NAMED["work-of-workers"] = _samples_in_reverse_order
 NAMED["pinned-batches"] = _wrong_non_blocking_copies
-NAMED["workers-beside-a-device"] = _one_worker
+NAMED["workers-beside-a-device"] = _one_worker_instead_of_two

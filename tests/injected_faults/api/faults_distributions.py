@@ -15,7 +15,7 @@ from tests.injected_faults.api import faults
 
 
 @contextlib.contextmanager
-def drawn_too_large(lab: Lab) -> Iterator[None]:
+def samples_too_large(lab: Lab) -> Iterator[None]:
     """Make normal, gamma, uniform and Dirichlet samplers return numbers that are 1.5 times too large."""
     with contextlib.ExitStack() as stack:
         for owner, name in (
@@ -40,7 +40,7 @@ def drawn_too_large(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def scale_forgotten(lab: Lab) -> Iterator[None]:
+def normal_scale_detached(lab: Lab) -> Iterator[None]:
     """Make rsample of Normal detach its scale."""
 
     def rsample(self: D.Normal, sample_shape: Any = ()) -> torch.Tensor:
@@ -54,7 +54,7 @@ def scale_forgotten(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def steeper_dirichlet(lab: Lab) -> Iterator[None]:
+def dirichlet_gradients_too_large(lab: Lab) -> Iterator[None]:
     """Make the implicit gradients of Dirichlet samples 1.2 times too large."""
     real = torch._dirichlet_grad
     with mock.patch.object(torch, "_dirichlet_grad", lambda *args: real(*args) * 1.2):
@@ -62,7 +62,7 @@ def steeper_dirichlet(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def samples_doubled(lab: Lab) -> Iterator[None]:
+def student_t_samples_doubled(lab: Lab) -> Iterator[None]:
     """Make samples of Student's t distribution twice as wide."""
     real = D.StudentT.rsample
     with mock.patch.object(D.StudentT, "rsample", lambda self, shape=(): real(self, shape) * 2):
@@ -70,7 +70,7 @@ def samples_doubled(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_count_too_few(lab: Lab) -> Iterator[None]:
+def binomial_counts_one_too_few(lab: Lab) -> Iterator[None]:
     """Make binomial counts smaller by one."""
     real = torch.binomial
     with mock.patch.object(torch, "binomial", lambda *args, **options: real(*args, **options) - 1):
@@ -78,7 +78,7 @@ def one_count_too_few(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def generators_ignored(lab: Lab) -> Iterator[None]:
+def poisson_ignores_generator(lab: Lab) -> Iterator[None]:
     """Make the Poisson sampler draw only from the default generator."""
     real = torch.poisson
     with mock.patch.object(torch, "poisson", lambda rate, generator=None: real(rate)):
@@ -86,7 +86,7 @@ def generators_ignored(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ordered_draws(lab: Lab) -> Iterator[None]:
+def draws_in_ascending_order(lab: Lab) -> Iterator[None]:
     """Make drawing without replacement return categories in ascending order."""
     real = torch.multinomial
     with mock.patch.object(torch, "multinomial", lambda *args: real(*args).sort(-1).values):
@@ -94,12 +94,12 @@ def ordered_draws(lab: Lab) -> Iterator[None]:
 
 
 faults.NAMED |= {
-    "pathwise-gradients": steeper_dirichlet,
-    "samples-of-heavy-tails": samples_doubled,
-    "counts-of-binomial": one_count_too_few,
-    "samplers-with-generators": generators_ignored,
-    "orders-without-repetition": ordered_draws,
-    "sample-moments": drawn_too_large,
-    "vector-sample-moments": drawn_too_large,
-    "sample-gradients": scale_forgotten,
+    "pathwise-gradients": dirichlet_gradients_too_large,
+    "samples-of-heavy-tails": student_t_samples_doubled,
+    "counts-of-binomial": binomial_counts_one_too_few,
+    "samplers-with-generators": poisson_ignores_generator,
+    "orders-without-repetition": draws_in_ascending_order,
+    "sample-moments": samples_too_large,
+    "vector-sample-moments": samples_too_large,
+    "sample-gradients": normal_scale_detached,
 }

@@ -14,7 +14,7 @@ from tests.injected_faults.api.faults import NAMED
 
 
 @contextlib.contextmanager
-def _not_truncated(lab: Lab) -> Iterator[None]:
+def _truncated_normal_not_truncated(lab: Lab) -> Iterator[None]:
     def draw(
         tensor: torch.Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
     ) -> torch.Tensor:
@@ -24,4 +24,4 @@ def _not_truncated(lab: Lab) -> Iterator[None]:
         yield
 
 
-NAMED["truncated-normal-initialization"] = _not_truncated
+NAMED["truncated-normal-initialization"] = _truncated_normal_not_truncated

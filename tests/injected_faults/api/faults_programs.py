@@ -14,7 +14,7 @@ import torch
 from tests.support import fake_graph
 
 
-class Sound(torch.Tensor):
+class CorrectDeviceTensor(torch.Tensor):
     """A tensor of a correct device. Subclasses add one fault each."""
 
     #: Number of calls of ``mark_step`` since the program began.
@@ -25,13 +25,13 @@ class Sound(torch.Tensor):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name.endswith("_") and not name.endswith("__"):
-            args = (cls.target(name, args[0]), *args[1:])
+            args = (cls.write_destination(name, args[0]), *args[1:])
         elif "out" in kwargs:
-            kwargs = {**kwargs, "out": cls.target("out", kwargs["out"])}
+            kwargs = {**kwargs, "out": cls.write_destination("out", kwargs["out"])}
         return super().__torch_function__(func, types, args, kwargs)
 
     @classmethod
-    def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    def write_destination(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor that receives a write to ``tensor``."""
         return tensor
 
@@ -41,48 +41,48 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone().as_subclass(type(tensor))
 
 
-class CopiesViews(Sound):
+class WritesToCopiesOfViews(CorrectDeviceTensor):
     """A device that writes an in-place change of a view to a copy of the view, so that the base
     is unchanged.
     """
 
     @classmethod
-    def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    def write_destination(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
         return _copy(tensor) if name != "out" and tensor._is_view() else tensor
 
 
-class LosesOut(Sound):
+class DoesNotWriteStridedOut(CorrectDeviceTensor):
     """A device that does not write the result into a strided ``out=``."""
 
     @classmethod
-    def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    def write_destination(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
         return _copy(tensor) if name == "out" and not tensor.is_contiguous() else tensor
 
 
-class WritesAtOffsetZero(Sound):
+class FillIgnoresViewOffset(CorrectDeviceTensor):
     """A device that ignores the offset of a view when it fills the view."""
 
     @classmethod
-    def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    def write_destination(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
         if name in ("fill_", "zero_", "copy_", "masked_fill_"):
             return tensor.as_strided(tensor.shape, tensor.stride(), 0)
         return tensor
 
 
-class ForgetsAliases(Sound):
+class ViewsLoseBaseAfterMarkStep(CorrectDeviceTensor):
     """A device on which views lose their base after the first ``mark_step``."""
 
     @classmethod
-    def target(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return _copy(tensor) if Sound.marks and tensor._is_view() else tensor
+    def write_destination(cls, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        return _copy(tensor) if CorrectDeviceTensor.marks and tensor._is_view() else tensor
 
 
 def mark_step() -> None:
     """Count the end of a step. This is the target's hook ``mark_step``, which checks call in lazy mode."""
-    Sound.marks += 1
+    CorrectDeviceTensor.marks += 1
 
 
-class LosesTheLastWrite(fake_graph.Graph):
+class GraphOmitsLastWrite(fake_graph.Graph):
     """A graph that omits the last in-place write from every replay."""
 
     def capture_end(self) -> None:

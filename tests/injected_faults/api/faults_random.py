@@ -14,21 +14,21 @@ from tests.injected_faults.api import faults
 
 
 @contextlib.contextmanager
-def seeds_ignored(lab: Lab) -> Iterator[None]:
+def manual_seed_ignored(lab: Lab) -> Iterator[None]:
     """Make torch.manual_seed leave the state unchanged."""
     with mock.patch.object(torch, "manual_seed", lambda seed: torch.default_generator):
         yield
 
 
 @contextlib.contextmanager
-def states_ignored(lab: Lab) -> Iterator[None]:
+def set_rng_state_ignored(lab: Lab) -> Iterator[None]:
     """Make torch.set_rng_state leave the state unchanged."""
     with mock.patch.object(torch, "set_rng_state", lambda state: None):
         yield
 
 
 @contextlib.contextmanager
-def generators_ignored(lab: Lab) -> Iterator[None]:
+def rand_ignores_generator(lab: Lab) -> Iterator[None]:
     """Make torch.rand ignore ``generator=`` and draw from the default generator."""
     real = torch.rand
 
@@ -40,7 +40,7 @@ def generators_ignored(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def half_as_large(lab: Lab) -> Iterator[None]:
+def random_numbers_half_as_large(lab: Lab) -> Iterator[None]:
     """Make random operators draw numbers that are half as large."""
     names = ("uniform_", "normal_", "random_", "exponential_", "cauchy_", "log_normal_", "geometric_")
     with contextlib.ExitStack() as stack:
@@ -58,7 +58,7 @@ def half_as_large(lab: Lab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def always_ones(lab: Lab) -> Iterator[None]:
+def bernoulli_always_ones(lab: Lab) -> Iterator[None]:
     """For any probabilities, make bernoulli_ fill with ones and multinomial draw the first category."""
 
     def bernoulli(self: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
@@ -75,14 +75,14 @@ def always_ones(lab: Lab) -> Iterator[None]:
 
 
 faults.NAMED |= {
-    "seeds-repeat": seeds_ignored,
-    "random-in-parts": seeds_ignored,
-    "device-random-state": states_ignored,
-    "generator-objects": generators_ignored,
-    "uniform-numbers": half_as_large,
-    "normal-numbers": half_as_large,
-    "random-integers": half_as_large,
-    "special-distributions": half_as_large,
-    "bernoulli-draws": always_ones,
-    "multinomial-draws": always_ones,
+    "seeds-repeat": manual_seed_ignored,
+    "random-in-parts": manual_seed_ignored,
+    "device-random-state": set_rng_state_ignored,
+    "generator-objects": rand_ignores_generator,
+    "uniform-numbers": random_numbers_half_as_large,
+    "normal-numbers": random_numbers_half_as_large,
+    "random-integers": random_numbers_half_as_large,
+    "special-distributions": random_numbers_half_as_large,
+    "bernoulli-draws": bernoulli_always_ones,
+    "multinomial-draws": bernoulli_always_ones,
 }

@@ -13,17 +13,17 @@ from tests.injected_faults.api.faults import NAMED
 
 
 @contextlib.contextmanager
-def _inputs_retained(lab: Lab) -> Iterator[None]:
+def _coalesce_retains_inputs(lab: Lab) -> Iterator[None]:
     """Make Tensor.coalesce keep a reference to every tensor on which it is called."""
     names: list[torch.Tensor] = []
     coalesce = torch.Tensor.coalesce
 
-    def retaining_coalesce(tensor: torch.Tensor) -> torch.Tensor:
+    def coalesce_and_retain(tensor: torch.Tensor) -> torch.Tensor:
         names.append(tensor)
         return coalesce(tensor)
 
-    with mock.patch.object(torch.Tensor, "coalesce", retaining_coalesce):
+    with mock.patch.object(torch.Tensor, "coalesce", coalesce_and_retain):
         yield
 
 
-NAMED["coalesced-tensors-are-freed"] = _inputs_retained
+NAMED["coalesced-tensors-are-freed"] = _coalesce_retains_inputs

@@ -24,10 +24,10 @@ from tests.injected_faults.api.cached_cpu_side import (
     TARGET,
     check_behaviour,
     dtypes_of_behaviour,
-    with_device_side_inside,
-    with_injected_fault,
+    inject_fault,
+    wrap_device_side,
 )
-from tests.injected_faults.api.rounds_other_way import RoundsOtherwise
+from tests.injected_faults.api.rounds_differently import RoundsDifferently
 from tests.support.nightly import NIGHTLY, every_nth
 
 for module in sorted(Path(__file__).parent.glob("faults_*.py")):
@@ -53,28 +53,30 @@ def test_passes_without_the_fault(name: str) -> None:
 
 
 #: Kind of fault -> number of behaviours that must detect it.
-SEEN_BY = collections.Counter(kind for name in NAMES for kind in behaviour.BEHAVIOURS[name].must_detect)
+DETECTING_BEHAVIOURS = collections.Counter(
+    kind for name in NAMES for kind in behaviour.BEHAVIOURS[name].must_detect
+)
 
 
 def fault_kinds_to_inject(name: str) -> list[str]:
     """Return the kinds of faults to inject into a behaviour. The nightly run injects all kinds that the
     behaviour must detect. Other runs inject the kind that the fewest behaviours must detect.
     """
-    detected_faults = sorted(behaviour.BEHAVIOURS[name].must_detect, key=SEEN_BY.__getitem__)
+    detected_faults = sorted(behaviour.BEHAVIOURS[name].must_detect, key=DETECTING_BEHAVIOURS.__getitem__)
     return detected_faults[: None if NIGHTLY else 1]
 
 
 #: Kind of fault -> a behaviour that must detect it. Outside the nightly run, these behaviours and every
 #: fourth behaviour are tested with faults (WITH_FAULT).
-ONE_OF_EACH_KIND = {kind: name for name in NAMES for kind in fault_kinds_to_inject(name)}
-WITH_FAULT = NAMES if NIGHTLY else sorted({*ONE_OF_EACH_KIND.values(), *NAMES[1::4]}, key=NAMES.index)
+BEHAVIOUR_PER_FAULT_KIND = {kind: name for name in NAMES for kind in fault_kinds_to_inject(name)}
+WITH_FAULT = NAMES if NIGHTLY else sorted({*BEHAVIOUR_PER_FAULT_KIND.values(), *NAMES[1::4]}, key=NAMES.index)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name in WITH_FAULT for kind in fault_kinds_to_inject(name)]
 )
 def test_fails_with_the_fault(name: str, kind: str) -> None:
-    with with_injected_fault(kind):
+    with inject_fault(kind):
         result = check_behaviour(name)
     assert result.verdict is Verdict.FAIL, f"{name} does not detect a device whose {kind} is wrong"
 
@@ -86,7 +88,7 @@ _REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
 
 #: Behaviours that expect an error. Outside the nightly run, every fourth is tested. This suffices, because
 #: all of them use one function to distinguish a missing kernel from the expected error.
-MISSED = every_nth(
+EXPECTING_ERRORS = every_nth(
     4,
     [
         name
@@ -96,9 +98,9 @@ MISSED = every_nth(
 )
 
 
-@pytest.mark.parametrize("name", MISSED)
+@pytest.mark.parametrize("name", EXPECTING_ERRORS)
 def test_a_missing_kernel_is_not_the_expected_error(name: str) -> None:
-    with with_injected_fault("refusal"):
+    with inject_fault("refusal"):
         result = check_behaviour(name)
     assert result.verdict is Verdict.FAIL, f"{name} mistakes a missing kernel for the expected error"
     assert all(failure.kind is Kind.REFUSED for failure in result.failures), result.failures
@@ -106,7 +108,7 @@ def test_a_missing_kernel_is_not_the_expected_error(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_OWN_FAULT)
 def test_fails_with_its_own_fault(name: str) -> None:
-    with with_device_side_inside(faults.NAMED[name]):
+    with wrap_device_side(faults.NAMED[name]):
         result = check_behaviour(name)
     assert result.verdict is Verdict.FAIL, f"{name} does not detect its injected fault"
 
@@ -117,7 +119,7 @@ def test_every_behaviour_has_a_fault() -> None:
     tested = {name for name in NAMES if fault_kinds_to_inject(name)} | set(faults.NAMED)
     assert tested == set(NAMES), "a behaviour has no fault"
     injected = {kind for name in WITH_FAULT for kind in fault_kinds_to_inject(name)}
-    assert injected == set(SEEN_BY), "a kind of fault is injected into no behaviour in this run"
+    assert injected == set(DETECTING_BEHAVIOURS), "a kind of fault is injected into no behaviour in this run"
 
 
 @pytest.mark.parametrize(("value", "holds"), [(0.1 + 0.2, True), (0.3 + 1e-3, False), (float("nan"), False)])
@@ -130,8 +132,8 @@ def test_expect_compares_a_number_with_the_expected_number(value: float, holds: 
 #: Areas that are not tested on the device that rounds differently. That device is a dispatch mode, under
 #: which torch rejects control flow operators. Ahead-of-time tracing (``aot``) takes ten seconds under a
 #: dispatch mode, and other behaviours test the same operators. So only the nightly run includes ``aot``.
-LEFT_OUT = {"control-flow"} if NIGHTLY else {"control-flow", "aot"}
-ROUNDED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area not in LEFT_OUT]
+OMITTED_AREAS = {"control-flow"} if NIGHTLY else {"control-flow", "aot"}
+ROUNDED = [name for name in NAMES if behaviour.BEHAVIOURS[name].area not in OMITTED_AREAS]
 
 
 @pytest.mark.parametrize("name", every_nth(12, ROUNDED))
@@ -141,7 +143,7 @@ def test_a_different_rounding_is_not_a_failure(name: str) -> None:
     dtype.
     """
     for dtype in dtypes_of_behaviour(name)[: None if NIGHTLY else 1]:
-        with with_device_side_inside(lambda lab: RoundsOtherwise()):
+        with wrap_device_side(lambda lab: RoundsDifferently()):
             result = check_behaviour(name, dtype)
         values = [failure.message for failure in result.failures if failure.kind is Kind.VALUE]
         assert result.verdict is Verdict.PASS or not values, (dtype, values)

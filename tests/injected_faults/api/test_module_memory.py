@@ -8,7 +8,7 @@ from typing import Any
 from conformance.properties.api.accelerator import device_module as behaviours
 
 
-class _Counts:
+class DeviceModuleCounts:
     """Statistics of a device on which one tensor was allocated, in the format of torch.accelerator."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ def _module(**functions: Any) -> SimpleNamespace:
 
 
 def test_sums_that_are_not_reset_are_detected() -> None:
-    counts = _Counts()
+    counts = DeviceModuleCounts()
     assert not behaviours._resets_allocation_total_if_supported(
         _module(reset_accumulated_memory_stats=lambda: None), counts
     )
@@ -43,13 +43,13 @@ def test_sums_that_are_not_reset_are_detected() -> None:
 
 
 def test_freed_memory_of_an_earlier_call_is_detected() -> None:
-    counts = _Counts()
+    counts = DeviceModuleCounts()
     assert not behaviours._reports_same_free_memory(_module(mem_get_info=lambda: (150, 200)), counts)
     assert behaviours._reports_same_free_memory(_module(mem_get_info=counts.get_memory_info), counts)
 
 
 def test_free_memory_may_change_between_two_reads() -> None:
-    counts = _Counts()
+    counts = DeviceModuleCounts()
 
     def other_process_allocates() -> tuple[int, int]:
         counts.free -= 10

@@ -24,26 +24,26 @@ from conformance.samples.random_programs.program import Program
 from conformance.subjects.torch_databases import find as find_subject
 from conformance.target.target import Target
 from tests.injected_faults import broken_compile_backends  # noqa: F401  (registers the backends)
-from tests.injected_faults.api import faults_programs as planted
-from tests.injected_faults.api.faults_programs import Sound
+from tests.injected_faults.api import faults_programs
+from tests.injected_faults.api.faults_programs import CorrectDeviceTensor
 
 GRAPHS = "tests.support.fake_graph"
 #: (property, mode, fault). The fault is a tensor class, the name of a compile backend, or the import path of
 #: a graph class.
 FAULTS: list[tuple[str, str, Any]] = [
-    ("programs", "eager", planted.CopiesViews),
-    ("programs", "eager", planted.LosesOut),
-    ("programs", "eager", planted.WritesAtOffsetZero),
-    ("programs", "lazy", planted.CopiesViews),
-    ("programs-in-steps", "lazy", planted.ForgetsAliases),
-    ("programs-compiled", "compile", "faulty_drops_a_write"),
+    ("programs", "eager", faults_programs.WritesToCopiesOfViews),
+    ("programs", "eager", faults_programs.DoesNotWriteStridedOut),
+    ("programs", "eager", faults_programs.FillIgnoresViewOffset),
+    ("programs", "lazy", faults_programs.WritesToCopiesOfViews),
+    ("programs-in-steps", "lazy", faults_programs.ViewsLoseBaseAfterMarkStep),
+    ("programs-compiled", "compile", "faulty_drops_last_write"),
     ("programs-compiled", "compile", "faulty_writes_to_copies"),
-    ("programs-replayed", "graph", f"{GRAPHS}:OldInputs"),
-    ("programs-replayed", "graph", f"{GRAPHS}:Stale"),
-    ("programs-replayed", "graph", f"{GRAPHS}:Once"),
-    ("programs-replayed", "graph", "tests.injected_faults.api.faults_programs:LosesTheLastWrite"),
+    ("programs-replayed", "graph", f"{GRAPHS}:UsesInputsOfCapture"),
+    ("programs-replayed", "graph", f"{GRAPHS}:ReplayDoesNothing"),
+    ("programs-replayed", "graph", f"{GRAPHS}:ReplaysOnlyOnce"),
+    ("programs-replayed", "graph", "tests.injected_faults.api.faults_programs:GraphOmitsLastWrite"),
 ]
-SOUND = {"compile": "aot_eager", "graph": f"{GRAPHS}:Graph"}
+CORRECT = {"compile": "aot_eager", "graph": f"{GRAPHS}:Graph"}
 
 
 def check_property(
@@ -58,11 +58,11 @@ def check_property(
     )
     if isinstance(fault, type):
 
-        def on_device(target: Target, program: Program, turn: int = 0) -> Sequence[torch.Tensor]:
-            Sound.marks = 0
+        def run_on_faulty_device(target: Target, program: Program, turn: int = 0) -> Sequence[torch.Tensor]:
+            CorrectDeviceTensor.marks = 0
             return [x.as_subclass(fault) for x in _program_checks.inputs_on_device(target, program, turn)]
 
-        monkeypatch.setattr(values, "inputs_on_device", on_device)
+        monkeypatch.setattr(values, "inputs_on_device", run_on_faulty_device)
     entry, subject = find_property("api", name), find_subject("api", "programs")
     assert mode in entry.modes
     assert dtype in entry.applies(target, subject)
@@ -94,7 +94,7 @@ def test_fails_with_the_fault(
 
 @pytest.mark.parametrize(("name", "mode"), sorted({row[:2] for row in FAULTS}))
 def test_passes_without_the_fault(monkeypatch: pytest.MonkeyPatch, name: str, mode: str) -> None:
-    result = check_property(monkeypatch, name, mode, SOUND.get(mode, Sound))
+    result = check_property(monkeypatch, name, mode, CORRECT.get(mode, CorrectDeviceTensor))
     assert result.verdict is Verdict.PASS, result.failures
     refused = [note for note in result.notes if "is not captured on the CPU" in note]
     assert list(result.notes) == refused
@@ -104,7 +104,10 @@ def test_passes_without_the_fault(monkeypatch: pytest.MonkeyPatch, name: str, mo
 def test_lost_aliases_are_hidden_if_no_step_is_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert check_property(monkeypatch, "programs", "lazy", planted.ForgetsAliases).verdict is Verdict.PASS
+    assert (
+        check_property(monkeypatch, "programs", "lazy", faults_programs.ViewsLoseBaseAfterMarkStep).verdict
+        is Verdict.PASS
+    )
 
 
 def test_every_property_has_a_fault() -> None:
@@ -118,10 +121,10 @@ def test_every_property_has_a_fault() -> None:
     ("backend", "blocks"),
     [
         ("aot_eager", set()),
-        ("faulty_last_row_of_many", set(BLOCKS)),
-        ("faulty_old_rows_of_written_views", {"writes through a view"}),
-        ("faulty_slightly_larger", set(BLOCKS)),
-        ("faulty_last_gradient_of_many", {f"gradients of {name}" for name in BLOCKS}),
+        ("faulty_zeros_in_last_row", set(BLOCKS)),
+        ("faulty_skips_first_inplace_mul", {"writes through a view"}),
+        ("faulty_results_slightly_too_large", set(BLOCKS)),
+        ("faulty_ignores_gradient_of_last_row", {f"gradients of {name}" for name in BLOCKS}),
     ],
 )
 def test_compiled_blocks(backend: str, blocks: set[str], dtype: str) -> None:
@@ -141,10 +144,10 @@ def test_compiled_blocks(backend: str, blocks: set[str], dtype: str) -> None:
     ("backend", "kinds"),
     [
         ("eager", set()),
-        ("faulty_drops_a_write", {Kind.VALUE}),
+        ("faulty_drops_last_write", {Kind.VALUE}),
         ("faulty_writes_to_copies", {Kind.VALUE}),
-        ("faulty_saves_the_state_that_it_writes", {Kind.VALUE}),
-        ("faulty_refuses", {Kind.EXCEPTION}),
+        ("faulty_backward_reads_written_inputs", {Kind.VALUE}),
+        ("faulty_raises_on_compilation", {Kind.EXCEPTION}),
     ],
 )
 def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> None:
@@ -160,9 +163,9 @@ def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> N
     [
         ("eager", set()),
         ("aot_eager", set()),
-        ("faulty_drops_a_write", {Kind.VALUE}),
+        ("faulty_drops_last_write", {Kind.VALUE}),
         ("faulty_writes_to_copies", {Kind.VALUE}),
-        ("faulty_refuses", {Kind.EXCEPTION}),
+        ("faulty_raises_on_compilation", {Kind.EXCEPTION}),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "int64"])

@@ -19,58 +19,58 @@ from conformance.subjects.torch_databases import DEVICE, Subject
 from conformance.target.target import Target
 from tests.support import fake_device, fake_profile
 
-Api = type[fake_device.Api]
-GOOD, GRAPH = fake_profile.Api, fake_device.StreamGraph
+Api = type[fake_device.FakeDeviceApi]
+GOOD, GRAPH = fake_profile.ProfilingDeviceApi, fake_device.StreamGraph
 
 
 #: Faults of a device API or of a device graph: (property that must fail, subject, expected kind of failure,
 #: device API, graph class).
 FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
-    ("stream_order", "Stream", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
-    ("event_order", "Event", Kind.VALUE, fake_device.DeafToEvents, GRAPH),
-    ("event_timing", "Event", Kind.VALUE, fake_device.StoppedClock, GRAPH),
-    ("event_timing", "Event", Kind.VALUE, fake_device.SmallClock, GRAPH),
-    ("event_timing", "Event", Kind.VALUE, fake_device.WrongUnit, GRAPH),
-    ("synchronize_waits", "Stream", Kind.STATE, fake_device.NeverWaits, GRAPH),
-    ("synchronize_waits", "Stream", Kind.STATE, fake_device.EagerWaits, GRAPH),
-    ("synchronize_waits", "Stream", Kind.VALUE, fake_device.HastyCopies, GRAPH),
-    ("event_timing", "Event", Kind.ERROR_TYPE, fake_device.Forgiving, GRAPH),
-    ("stream_query", "Stream", Kind.STATE, fake_device.AlwaysDone, GRAPH),
-    ("no_host_wait", "Stream", Kind.STATE, fake_device.Waiting, GRAPH),
-    ("record_stream", "Memory", Kind.VALUE, fake_device.Reusing, GRAPH),
-    ("pinned_copy", "Copy", Kind.VALUE, fake_device.NeverWaits, GRAPH),
-    ("pinned_copy", "Copy", Kind.VALUE, fake_device.LateCopies, GRAPH),
-    ("pinned_copy", "Copy", Kind.VALUE, fake_device.ReusingPinned, GRAPH),
-    ("thread_stream", "Thread", Kind.STATE, fake_device.OneStreamForAll, GRAPH),
-    ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.EagerGraph),
-    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.NoRows, GRAPH),
-    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.Unlinked, GRAPH),
-    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.LinkedToTheNext, GRAPH),
-    ("profiled_counts", "Profiler", Kind.STATE, fake_profile.FirstOnly, GRAPH),
-    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.Overlapping, GRAPH),
-    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.OneStream, GRAPH),
-    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.EarlyWaiters, GRAPH),
-    ("profiled_times", "Profiler", Kind.STATE, fake_profile.NoRows, GRAPH),
-    ("profiled_times", "Profiler", Kind.STATE, fake_profile.Backwards, GRAPH),
-    ("profiled_times", "Profiler", Kind.STATE, fake_profile.OtherClock, GRAPH),
-    ("profiled_times", "Profiler", Kind.STATE, fake_profile.Milliseconds, GRAPH),
-    ("profiled_memory", "Profiler", Kind.VALUE, fake_profile.LostFrees, GRAPH),
-    ("profiled_trace", "Profiler", Kind.STATE, fake_profile.NoTrace, GRAPH),
+    ("stream_order", "Stream", Kind.VALUE, fake_device.RunsNewestWorkFirst, GRAPH),
+    ("event_order", "Event", Kind.VALUE, fake_device.IgnoresWaitsForEvents, GRAPH),
+    ("event_timing", "Event", Kind.VALUE, fake_device.ElapsedTimeOfEndEvent, GRAPH),
+    ("event_timing", "Event", Kind.VALUE, fake_device.ElapsedTimeIsZero, GRAPH),
+    ("event_timing", "Event", Kind.VALUE, fake_device.ElapsedTimeInMicroseconds, GRAPH),
+    ("synchronize_waits", "Stream", Kind.STATE, fake_device.SynchronizeDoesNotWait, GRAPH),
+    ("synchronize_waits", "Stream", Kind.STATE, fake_device.WaitEventBlocksHost, GRAPH),
+    ("synchronize_waits", "Stream", Kind.VALUE, fake_device.HostCopiesDoNotWait, GRAPH),
+    ("event_timing", "Event", Kind.ERROR_TYPE, fake_device.AcceptsUnrecordedEvents, GRAPH),
+    ("stream_query", "Stream", Kind.STATE, fake_device.EventsAlwaysDone, GRAPH),
+    ("no_host_wait", "Stream", Kind.STATE, fake_device.StreamContextExitWaits, GRAPH),
+    ("record_stream", "Memory", Kind.VALUE, fake_device.ReusesMemoryInUse, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.SynchronizeDoesNotWait, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.RunsCopiesLast, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.ReusesPinnedMemoryInUse, GRAPH),
+    ("thread_stream", "Thread", Kind.STATE, fake_device.OneCurrentStreamForAllThreads, GRAPH),
+    ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.ReplaysBeforeQueuedWork),
+    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.NoDeviceRows, GRAPH),
+    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.RowsWithoutOperators, GRAPH),
+    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.RowsLinkedToNextOperator, GRAPH),
+    ("profiled_counts", "Profiler", Kind.STATE, fake_profile.OnlyFirstCallOfOperator, GRAPH),
+    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.OverlappingRows, GRAPH),
+    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.AllRowsOnOneStream, GRAPH),
+    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.WaitingStreamRunsTooEarly, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.NoDeviceRows, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.StartAndEndExchanged, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.DifferentClockOrigin, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.DurationsTooLong, GRAPH),
+    ("profiled_memory", "Profiler", Kind.VALUE, fake_profile.FreesNotCounted, GRAPH),
+    ("profiled_trace", "Profiler", Kind.STATE, fake_profile.EmptyTraceFile, GRAPH),
     ("profiled_trace", "Profiler", Kind.STATE, fake_profile.NegativeDurations, GRAPH),
     ("profiled_trace", "Profiler", Kind.STATE, fake_profile.TraceWithoutDevice, GRAPH),
-    ("profiled_end", "Profiler", Kind.STATE, fake_profile.NeverStops, GRAPH),
-    ("profiled_end", "Profiler", Kind.ERROR_TYPE, fake_profile.OwnError, GRAPH),
-    ("profiled_fork", "Profiler", Kind.STATE, fake_profile.DeadAfterFork, GRAPH),
-    ("memory_events", "Memory", Kind.STATE, fake_profile.NoFrames, GRAPH),
-    ("memory_events", "Memory", Kind.STATE, fake_profile.NoFrees, GRAPH),
-    ("memory_events", "Memory", Kind.VALUE, fake_profile.SmallSizes, GRAPH),
-    ("memory_segments", "Memory", Kind.VALUE, fake_profile.Gaps, GRAPH),
-    ("memory_segments", "Memory", Kind.VALUE, fake_profile.Everything, GRAPH),
+    ("profiled_end", "Profiler", Kind.STATE, fake_profile.KeepsRowsOfEarlierTraces, GRAPH),
+    ("profiled_end", "Profiler", Kind.ERROR_TYPE, fake_profile.ReplacesErrors, GRAPH),
+    ("profiled_fork", "Profiler", Kind.STATE, fake_profile.StopsAfterFork, GRAPH),
+    ("memory_events", "Memory", Kind.STATE, fake_profile.EventsWithoutFrames, GRAPH),
+    ("memory_events", "Memory", Kind.STATE, fake_profile.HistoryWithoutFrees, GRAPH),
+    ("memory_events", "Memory", Kind.VALUE, fake_profile.SizesInElements, GRAPH),
+    ("memory_segments", "Memory", Kind.VALUE, fake_profile.NoFreeBlocks, GRAPH),
+    ("memory_segments", "Memory", Kind.VALUE, fake_profile.AllBlocksInUse, GRAPH),
 ]
 
 
 @pytest.fixture()
-def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
+def check_on_fake_device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
     def check(name: str, subject: Subject, api: Api, graph: type[Any], **settings: Any) -> Result:
         target = Target(
             "fake",
@@ -95,16 +95,16 @@ def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[0]}-{fault[3].__name__}")
-def test_fails_with_the_fault(device: Callable[..., Result], fault: Any) -> None:
+def test_fails_with_the_fault(check_on_fake_device: Callable[..., Result], fault: Any) -> None:
     name, subject, kind, api, graph = fault
-    result = device(name, Subject("device", subject, None), api, graph)
+    result = check_on_fake_device(name, Subject("device", subject, None), api, graph)
     assert result.verdict is Verdict.FAIL
     assert kind in {failure.kind for failure in result.failures}, result.failures
 
 
 @pytest.mark.parametrize("case", sorted({(fault[0], fault[1]) for fault in FAULTS}), ids="-".join)
-def test_passes_without_the_fault(device: Callable[..., Result], case: tuple[str, str]) -> None:
-    result = device(case[0], Subject("device", case[1], None), GOOD, GRAPH)
+def test_passes_without_the_fault(check_on_fake_device: Callable[..., Result], case: tuple[str, str]) -> None:
+    result = check_on_fake_device(case[0], Subject("device", case[1], None), GOOD, GRAPH)
     assert result.verdict is Verdict.PASS, result.failures
     assert not result.notes
 
@@ -122,10 +122,10 @@ def _function_recompiled_for_each_call() -> Callable[[torch.Tensor], torch.Tenso
     return call
 
 
-def test_recompilations(device: Callable[..., Result]) -> None:
-    conforming = device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
+def test_recompilations(check_on_fake_device: Callable[..., Result]) -> None:
+    conforming = check_on_fake_device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
     assert conforming.verdict is Verdict.PASS, conforming.failures
-    result = device(
+    result = check_on_fake_device(
         "recompilations", Subject("device", "Compile", _function_recompiled_for_each_call()), GOOD, GRAPH
     )
     assert result.verdict is Verdict.FAIL

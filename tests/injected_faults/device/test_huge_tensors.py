@@ -19,7 +19,7 @@ from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-class LosesResults(TorchFunctionMode):
+class ReturnsUnwrittenResults(TorchFunctionMode):
     """Function mode in which the torch function or method ``name`` returns zeros."""
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,7 @@ def test_passes_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_fails_with_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    with LosesResults(name):
+    with ReturnsUnwrittenResults(name):
         result = check_huge_tensors(monkeypatch)
     assert result.verdict is Verdict.FAIL
 

@@ -16,7 +16,7 @@ from tests.support.module_and_optimizer_faults import InjectedFault
 
 
 @contextlib.contextmanager
-def changed_outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+def change_module_outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
     """Apply ``change`` to the output of every module that returns a tensor."""
 
     def hook(module: Any, arguments: Any, output: Any) -> Any:
@@ -29,14 +29,14 @@ def changed_outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[
         handle.remove()
 
 
-def with_larger_gradients(output: torch.Tensor) -> torch.Tensor:
+def enlarge_gradients(output: torch.Tensor) -> torch.Tensor:
     """Return the output unchanged, with gradients that are one hundredth too large."""
     if not output.requires_grad:
         return output
     return output + (output - output.detach()) * 0.01
 
 
-class ChangedFunctions(TorchFunctionMode):
+class ReplaceTorchFunctions(TorchFunctionMode):
     """Function mode that calls ``change(func, *args, **kwargs)`` instead of each torch function or method
     whose name is in ``names``.
     """
@@ -53,7 +53,7 @@ class ChangedFunctions(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _strides_ignored(func: Any, input: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
+def _call_ignoring_strides(func: Any, input: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
     if input.numel() and not input.is_contiguous():
         step, strides = 1, []
         for size in reversed(input.shape):
@@ -63,57 +63,66 @@ def _strides_ignored(func: Any, input: torch.Tensor, *rest: Any, **kwargs: Any) 
     return func(input, *rest, **kwargs)
 
 
-def _result_plus_one(func: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_and_add_one(func: Any, *args: Any, **kwargs: Any) -> Any:
     output = func(*args, **kwargs)
     return output + 1 if isinstance(output, torch.Tensor) and output.is_floating_point() else output
 
 
-def _dropped_half_as_often(func: Any, input: torch.Tensor, p: float = 0.5, *rest: Any, **kwargs: Any) -> Any:
+def _call_dropout_with_half_p(
+    func: Any, input: torch.Tensor, p: float = 0.5, *rest: Any, **kwargs: Any
+) -> Any:
     return func(input, p / 2, *rest, **kwargs) / (1 - p) * (1 - p / 2)
 
 
-def _wrong_load() -> contextlib.AbstractContextManager[Any]:
+def _patch_torch_load() -> contextlib.AbstractContextManager[Any]:
     load = torch.load
 
-    def wrong_load(*args: Any, **kwargs: Any) -> Any:
+    def load_and_add_one(*args: Any, **kwargs: Any) -> Any:
         state = load(*args, **kwargs)
         return {key: value + 1 for key, value in state.items()}
 
-    return mock.patch.object(torch, "load", wrong_load)
+    return mock.patch.object(torch, "load", load_and_add_one)
 
 
-def _ones_are_twos() -> contextlib.AbstractContextManager[Any]:
+def _patch_ones_init_to_twos() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.nn.init, "ones_", lambda tensor: tensor.data.fill_(2))
 
 
-def _statistics_move_in_eval() -> contextlib.AbstractContextManager[Any]:
+def _patch_module_eval() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.nn.Module, "eval", lambda self: self)
 
 
-def _copies_share() -> contextlib.AbstractContextManager[Any]:
+def _patch_deepcopy_to_share() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.nn.Parameter, "__deepcopy__", lambda self, memo: self)
 
 
-def _cells_accept_anything() -> contextlib.AbstractContextManager[Any]:
+def _patch_rnn_cell_to_accept_all() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.nn.RNNCell, "forward", lambda self, input, hx=None: input)
 
 
 MODULES = (
-    InjectedFault("module", "forward", "nn.Linear", lambda: changed_outputs(lambda out: out * 1.01)),
+    InjectedFault("module", "forward", "nn.Linear", lambda: change_module_outputs(lambda out: out * 1.01)),
     InjectedFault(
-        "module", "forward", "nn.LayerNorm", lambda: changed_outputs(lambda out: out.double()), Kind.DTYPE
+        "module",
+        "forward",
+        "nn.LayerNorm",
+        lambda: change_module_outputs(lambda out: out.double()),
+        Kind.DTYPE,
     ),
-    InjectedFault("module", "backward", "nn.Linear", lambda: changed_outputs(with_larger_gradients)),
-    InjectedFault("module", "double-backward", "nn.Tanh", lambda: changed_outputs(with_larger_gradients)),
+    InjectedFault("module", "backward", "nn.Linear", lambda: change_module_outputs(enlarge_gradients)),
+    InjectedFault("module", "double-backward", "nn.Tanh", lambda: change_module_outputs(enlarge_gradients)),
     InjectedFault(
         "module",
         "memory-format",
         "nn.Conv2d",
-        lambda: changed_outputs(lambda out: out.contiguous()),
+        lambda: change_module_outputs(lambda out: out.contiguous()),
         Kind.METADATA,
     ),
     InjectedFault(
-        "module", "non-contiguous", "nn.Linear", lambda: ChangedFunctions(("linear",), _strides_ignored)
+        "module",
+        "non-contiguous",
+        "nn.Linear",
+        lambda: ReplaceTorchFunctions(("linear",), _call_ignoring_strides),
     ),
     InjectedFault(
         "module",
@@ -121,27 +130,30 @@ MODULES = (
         "nn.Linear",
         lambda: mock.patch.object(torch.nn.Module, "zero_grad", lambda self, set_to_none=True: None),
     ),
-    InjectedFault("module", "state-dict", "nn.Linear", _wrong_load, Kind.STATE),
+    InjectedFault("module", "state-dict", "nn.Linear", _patch_torch_load, Kind.STATE),
     InjectedFault(
         "module",
         "device-transfer",
         "nn.Linear",
-        lambda: ChangedFunctions(("to",), _result_plus_one),
+        lambda: ReplaceTorchFunctions(("to",), _call_and_add_one),
         Kind.STATE,
     ),
     InjectedFault(
         "module",
         "dtype-transfer",
         "nn.Linear",
-        lambda: ChangedFunctions(("to",), _result_plus_one),
+        lambda: ReplaceTorchFunctions(("to",), _call_and_add_one),
         Kind.STATE,
     ),
-    InjectedFault("module", "factory-device", "nn.BatchNorm1d", _ones_are_twos),
-    InjectedFault("module", "train-eval", "nn.BatchNorm2d", _statistics_move_in_eval, Kind.STATE),
-    InjectedFault("module", "train-eval", "nn.Dropout", lambda: changed_outputs(lambda out: out * 2)),
-    InjectedFault("module", "copies", "nn.Linear", _copies_share, Kind.ALIASING),
+    InjectedFault("module", "factory-device", "nn.BatchNorm1d", _patch_ones_init_to_twos),
+    InjectedFault("module", "train-eval", "nn.BatchNorm2d", _patch_module_eval, Kind.STATE),
+    InjectedFault("module", "train-eval", "nn.Dropout", lambda: change_module_outputs(lambda out: out * 2)),
+    InjectedFault("module", "copies", "nn.Linear", _patch_deepcopy_to_share, Kind.ALIASING),
     InjectedFault(
-        "module", "random", "nn.Dropout", lambda: ChangedFunctions(("dropout",), _dropped_half_as_often)
+        "module",
+        "random",
+        "nn.Dropout",
+        lambda: ReplaceTorchFunctions(("dropout",), _call_dropout_with_half_p),
     ),
-    InjectedFault("module", "error-inputs", "nn.RNNCell", _cells_accept_anything, Kind.ERROR_TYPE),
+    InjectedFault("module", "error-inputs", "nn.RNNCell", _patch_rnn_cell_to_accept_all, Kind.ERROR_TYPE),
 )

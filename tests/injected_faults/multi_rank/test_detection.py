@@ -18,18 +18,18 @@ from tests.support.nightly import every_nth
 #: Name of a fault -> cases of the suite that must fail with the fault. Faults whose names start with ``hpu:``
 #: run on the reference device. All other faults run on the CPU.
 FAULTS: dict[str, list[str]] = {
-    "wrong_facts": ["group-facts/groups"],
+    "wrong_rank_numbers": ["group-facts/groups"],
     "no_default_backend": ["backend-of-device/groups"],
-    "outsiders_are_members": ["members-and-others/groups"],
-    "open_barrier": ["barrier-holds/groups"],
-    "everything_accepted": ["wrong-calls-are-refused/failures"],
-    "silent_errors": ["a-rank-dies/failures", "a-rank-stays-away/failures"],
-    "endless_errors": ["a-rank-dies/failures"],
-    "outsiders_are_touched": ["calls-outside-of-a-group/failures"],
-    "lost_objects": ["objects-travel/objects", "tensors-travel-as-objects/objects"],
-    "own_stores": ["stores-are-shared/objects"],
-    "shards_of_others": ["distributed-tensors/mesh", "gradients-of-distributed-tensors/mesh"],
-    "other_batches": [
+    "non_members_have_a_rank": ["members-and-others/groups"],
+    "barrier_does_not_wait": ["barrier-holds/groups"],
+    "invalid_arguments_accepted": ["wrong-calls-are-refused/failures"],
+    "all_reduce_errors_swallowed": ["a-rank-dies/failures", "a-rank-stays-away/failures"],
+    "all_reduce_hangs_instead_of_error": ["a-rank-dies/failures"],
+    "non_member_tensors_zeroed": ["calls-outside-of-a-group/failures"],
+    "gathered_objects_reversed": ["objects-travel/objects", "tensors-travel-as-objects/objects"],
+    "store_not_shared": ["stores-are-shared/objects"],
+    "wrong_shard_values": ["distributed-tensors/mesh", "gradients-of-distributed-tensors/mesh"],
+    "batches_scaled_on_other_ranks": [
         *("data-parallel/ddp", "data-parallel-adamw/ddp", "data-parallel-static-graph/ddp"),
         *("data-parallel-gradient-views/ddp", "data-parallel-small-buckets/ddp"),
         *("data-parallel-accumulation/ddp", "data-parallel-hooks/ddp", "data-parallel-checkpointing/ddp"),
@@ -38,12 +38,15 @@ FAULTS: dict[str, list[str]] = {
         *("fully-sharded-accumulation/fsdp2", "fully-sharded-mixed-precision/fsdp2"),
         *("compiled-data-parallel/compiled-training", "compiled-fully-sharded/compiled-training"),
     ],
-    "own_starts": ["data-parallel-starts-from-the-first-rank/ddp"],
-    "own_steps": ["data-parallel-uneven-inputs/ddp"],
-    "loads_nothing": ["saved-by-all-loaded-by-all/checkpoints", "saved-by-one-loaded-by-all/checkpoints"],
-    "saves_zeros": ["saved-by-all-loaded-by-one/checkpoints"],
-    "hpu:random_alike": ["random-distributed-tensors/mesh"],
-    "hpu:other_batches": [
+    "ddp_keeps_initial_weights": ["data-parallel-starts-from-the-first-rank/ddp"],
+    "ddp_skips_gradient_reduction": ["data-parallel-uneven-inputs/ddp"],
+    "checkpoint_load_does_nothing": [
+        "saved-by-all-loaded-by-all/checkpoints",
+        "saved-by-one-loaded-by-all/checkpoints",
+    ],
+    "checkpoint_saves_zeros": ["saved-by-all-loaded-by-one/checkpoints"],
+    "hpu:dtensor_rand_returns_ones": ["random-distributed-tensors/mesh"],
+    "hpu:batches_scaled_on_other_ranks": [
         *("full-shard/fsdp1", "shard-grad-op/fsdp1", "no-shard/fsdp1", "hybrid-shard/fsdp1"),
         *("full-shard-on-the-host/fsdp1", "full-shard-mixed-precision/fsdp1", "full-state-dicts/fsdp1"),
         *(
@@ -53,8 +56,8 @@ FAULTS: dict[str, list[str]] = {
         ),
     ],
     "hpu:wrong_values": ["host-and-device-in-one-group/groups"],
-    "stale_gradients": ["data-parallel-unused-parameters/ddp"],
-    "breaks_graphs": ["collectives-in-compiled-functions/compiled-training"],
+    "zero_grad_does_nothing": ["data-parallel-unused-parameters/ddp"],
+    "functional_all_reduce_breaks_graph": ["collectives-in-compiled-functions/compiled-training"],
 }
 
 

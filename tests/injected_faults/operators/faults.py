@@ -19,14 +19,14 @@ from conformance.samples.operators import dtype_name
 from conformance.subjects import torch_databases
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
-from tests.injected_faults.broken_compile_backends import with_steeper_gradient
+from tests.injected_faults.broken_compile_backends import enlarge_gradient
 
-Break = Callable[[Any], None]
+Inject = Callable[[Any], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """An injected fault of an operator. ``breaks`` changes a private copy of the operator's OpInfo entry. The
+    """An injected fault of an operator. ``inject`` changes a private copy of the operator's OpInfo entry. The
     check of this copy must fail with ``kind``.
     """
 
@@ -34,14 +34,14 @@ class Fault:
     operator: str
     dtype: str
     kind: Kind
-    breaks: Break
+    inject: Inject
     hooks: dict[str, str] = dataclasses.field(default_factory=dict)
     capabilities: dict[str, bool] = dataclasses.field(default_factory=dict)
     backend: str = "aot_eager"
 
     @property
     def name(self) -> str:
-        return f"{self.property}-{self.operator}-{self.breaks.__name__}"
+        return f"{self.property}-{self.operator}-{self.inject.__name__}"
 
 
 FAULTS: list[Fault] = []
@@ -49,19 +49,19 @@ FAULTS: list[Fault] = []
 
 def register_fault(
     property: str, operator: str, dtype: str, kind: Kind, *, target: dict[str, Any] | None = None
-) -> Callable[[Break], Break]:
-    def register(breaks: Break) -> Break:
-        FAULTS.append(Fault(property, operator, dtype, kind, breaks, **(target or {})))
-        return breaks
+) -> Callable[[Inject], Inject]:
+    def register(inject: Inject) -> Inject:
+        FAULTS.append(Fault(property, operator, dtype, kind, inject, **(target or {})))
+        return inject
 
     return register
 
 
-def broken_subject(fault: Fault) -> Subject:
+def subject_with_fault(fault: Fault) -> Subject:
     """Return the subject of the fault's operator, with the broken OpInfo entry."""
     whole = torch_databases.find("operator", fault.operator)
     info = copy.copy(whole.info)
-    fault.breaks(info)
+    fault.inject(info)
     return Subject("operator", fault.operator, info)
 
 
@@ -90,42 +90,42 @@ def _replace_op(info: Any, change: Callable[[Callable[..., Any]], Callable[..., 
 
 
 @register_fault("value", "mul", "float32", Kind.VALUE)
-def off_by_a_hundredth(info: Any) -> None:
+def result_off_by_a_hundredth(info: Any) -> None:
     _replace_op(info, lambda op: lambda *a, **k: op(*a, **k) * 1.01)
 
 
 @register_fault("value", "sum", "bfloat16", Kind.VALUE)
-def off_by_a_tenth(info: Any) -> None:
+def result_off_by_a_tenth(info: Any) -> None:
     _replace_op(info, lambda op: lambda *a, **k: op(*a, **k) * 1.125)
 
 
 @register_fault("value", "add", "int64", Kind.VALUE)
-def off_by_one(info: Any) -> None:
+def result_off_by_one(info: Any) -> None:
     _replace_op(info, lambda op: lambda *a, **k: op(*a, **k) + 1)
 
 
 @register_fault("value", "sort", "float32", Kind.VALUE)
-def indices_of_another_row(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def indices_of_wrong_row(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             values, indices = op(*args, **kwargs)
             return values, indices.flip(-1) if indices.dim() else indices
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("value", "linalg.svd", "float32", Kind.VALUE)
-def vectors_not_unitary(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def singular_vectors_not_unitary(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             u, s, vh = op(*args, **kwargs)
             return u * 1.01, s, vh / 1.01
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("value", "add", "float32", Kind.DTYPE)
@@ -134,19 +134,19 @@ def wrong_result_dtype(info: Any) -> None:
 
 
 @register_fault("value", "add", "float32", Kind.REFUSED)
-def refuses(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def raises_not_implemented(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             raise NotImplementedError("no kernel")
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
-def _with_faulty_out(write: Callable[[torch.Tensor, torch.Tensor], Any]) -> Break:
-    def breaks(info: Any) -> None:
-        def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def _replace_out_form(write: Callable[[torch.Tensor, torch.Tensor], Any]) -> Inject:
+    def inject(info: Any) -> None:
+        def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
             def faulty_call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
                 if out is None:
                     return op(*args, **kwargs)
@@ -154,82 +154,82 @@ def _with_faulty_out(write: Callable[[torch.Tensor, torch.Tensor], Any]) -> Brea
 
             return faulty_call
 
-        _replace_op(info, make_faulty)
+        _replace_op(info, make_faulty_op)
 
-    return breaks
+    return inject
 
 
-def _not_resized(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _out_not_resized(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     if out.shape == value.shape:
         out.copy_(value)
     return out
 
 
-def _another_tensor(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _returns_view_of_out(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     out.resize_(value.shape).copy_(value)
     return out.view_as(out)
 
 
-def _any_dtype(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _out_of_any_dtype(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         return out.resize_(value.shape).copy_(value)
 
 
-def _other_memory(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _out_gets_new_memory(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return out.set_(value.contiguous())
 
 
 for _write, _kind in (
-    (_not_resized, Kind.METADATA),
-    (_another_tensor, Kind.ALIASING),
-    (_other_memory, Kind.ALIASING),
+    (_out_not_resized, Kind.METADATA),
+    (_returns_view_of_out, Kind.ALIASING),
+    (_out_gets_new_memory, Kind.ALIASING),
 ):
-    _breaks = _with_faulty_out(_write)
+    _breaks = _replace_out_form(_write)
     _breaks.__name__ = _write.__name__
     register_fault("out", "add", "float32", _kind)(_breaks)
 
 
-def any_dtype_as_out(info: Any) -> None:
-    _with_faulty_out(_any_dtype)(info)
+def out_of_any_dtype_accepted(info: Any) -> None:
+    _replace_out_form(_out_of_any_dtype)(info)
 
 
 for _name in ("out_dtype", "out_device"):
-    register_fault(_name, "add", "float32", Kind.ERROR_TYPE)(any_dtype_as_out)
+    register_fault(_name, "add", "float32", Kind.ERROR_TYPE)(out_of_any_dtype_accepted)
 
 
 @register_fault("out_grad", "add", "float32", Kind.ERROR_TYPE)
-def out_that_requires_grad(info: Any) -> None:
-    _with_faulty_out(lambda out, value: out.data.copy_(value))(info)
+def out_that_requires_grad_accepted(info: Any) -> None:
+    _replace_out_form(lambda out, value: out.data.copy_(value))(info)
 
 
 @register_fault("variants", "add", "float32", Kind.ALIASING)
-def in_place_returns_a_copy(info: Any) -> None:
+def in_place_returns_copy(info: Any) -> None:
     original = info.inplace_variant
     info.inplace_variant = lambda *a, **k: original(*a, **k).clone()
 
 
 @register_fault("variants", "add", "float32", Kind.VALUE)
-def method_disagrees(info: Any) -> None:
+def wrong_method_result(info: Any) -> None:
     original = info.method_variant
     info.method_variant = lambda *a, **k: original(*a, **k) + 0.5
 
 
 @register_fault("variants", "mul", "float32", Kind.VALUE)
-def operator_has_another_gradient(info: Any) -> None:
+def wrong_gradient_of_python_operator(info: Any) -> None:
     original = info.operator_variant
-    info.operator_variant = lambda *a, **k: with_steeper_gradient(original(*a, **k))
+    info.operator_variant = lambda *a, **k: enlarge_gradient(original(*a, **k))
 
 
 @register_fault("layout", "abs", "float32", Kind.VALUE)
 def strides_ignored(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             contiguous_strides = torch.empty(x.shape).stride()
             return op(x if x.is_contiguous() else x.as_strided(x.shape, contiguous_strides), *args, **kwargs)
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("layout", "abs", "float32", Kind.VALUE)
@@ -238,12 +238,12 @@ def offset_ignored(info: Any) -> None:
 
 
 @register_fault("bits", "sin", "complex64", Kind.VALUE)
-def conj_ignored(info: Any) -> None:
+def conjugate_bit_ignored(info: Any) -> None:
     _replace_op(info, lambda op: lambda x, *a, **k: op(x.conj() if x.is_conj() else x, *a, **k))
 
 
 @register_fault("bits", "sin", "float32", Kind.VALUE)
-def neg_ignored(info: Any) -> None:
+def negative_bit_ignored(info: Any) -> None:
     _replace_op(info, lambda op: lambda x, *a, **k: op(torch._neg_view(x) if x.is_neg() else x, *a, **k))
 
 
@@ -253,8 +253,8 @@ def empty_input_keeps_its_shape(info: Any) -> None:
 
 
 @register_fault("dtypes", "add", "any", Kind.REFUSED)
-def refuses_integers(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def raises_for_integers(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if x.dtype == torch.int64:
                 raise NotImplementedError('"add" not implemented for Long')
@@ -262,12 +262,12 @@ def refuses_integers(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("dtypes", "cholesky", "any", Kind.VALUE)
 def wrong_in_float16_beyond_the_cpu(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if x.dtype != torch.float16:
                 return op(x, *args, **kwargs)
@@ -275,13 +275,13 @@ def wrong_in_float16_beyond_the_cpu(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
-def _replacing_errors(
+def _replace_errors(
     make: Callable[[Exception], Exception],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return op(*args, **kwargs)
@@ -290,22 +290,22 @@ def _replacing_errors(
 
         return faulty_call
 
-    return make_faulty
+    return make_faulty_op
 
 
 @register_fault("error-type", "gather", "any", Kind.ERROR_TYPE)
-def another_type_of_error(info: Any) -> None:
-    _replace_op(info, _replacing_errors(lambda error: KeyError(str(error))))
+def wrong_error_type(info: Any) -> None:
+    _replace_op(info, _replace_errors(lambda error: KeyError(str(error))))
 
 
 @register_fault("error-message", "gather", "any", Kind.MESSAGE)
-def an_error_without_words(info: Any) -> None:
-    _replace_op(info, _replacing_errors(lambda error: type(error)("wrong")))
+def error_without_message(info: Any) -> None:
+    _replace_op(info, _replace_errors(lambda error: type(error)("wrong")))
 
 
 @register_fault("promotion", "add", "any", Kind.DTYPE)
-def mixed_dtypes_become_double(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def mixed_dtypes_promoted_to_double(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
             result = op(x, y, *args, **kwargs)
             mixed = isinstance(y, torch.Tensor) and x.dtype != y.dtype and not result.is_complex()
@@ -313,16 +313,16 @@ def mixed_dtypes_become_double(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("views", "transpose", "float32", Kind.ALIASING)
-def a_copy_where_a_view_is_due(info: Any) -> None:
+def copy_instead_of_view(info: Any) -> None:
     _replace_op(info, lambda op: lambda *a, **k: op(*a, **k).clone())
 
 
 @register_fault("views", "transpose_copy", "float32", Kind.ALIASING)
-def a_view_where_a_copy_is_due(info: Any) -> None:
+def view_instead_of_copy(info: Any) -> None:
     info.op = torch.transpose
 
 
@@ -330,11 +330,11 @@ for _property, _dtype in (("gradient", "float64"), ("gradgrad", "float64"), ("ba
 
     @register_fault(_property, "sin", _dtype, Kind.VALUE)
     def gradient_too_large(info: Any) -> None:
-        _replace_op(info, lambda op: lambda *a, **k: with_steeper_gradient(op(*a, **k)))
+        _replace_op(info, lambda op: lambda *a, **k: enlarge_gradient(op(*a, **k)))
 
 
 @register_fault("forward-ad", "sin", "float64", Kind.VALUE)
-def tangent_too_large(info: Any) -> None:
+def forward_ad_tangent_too_large(info: Any) -> None:
     _replace_op(
         info, lambda op: lambda x, *a, **k: op(x, *a, **k) + 0.01 * (op(x, *a, **k) - op(x.detach(), *a, **k))
     )
@@ -345,8 +345,8 @@ def _is_fake_tensor(tensor: torch.Tensor) -> bool:
 
 
 @register_fault("fake", "add", "float32", Kind.METADATA)
-def real_strides_differ(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def real_kernel_returns_other_strides(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             if _is_fake_tensor(result) or result.dim() < 2:
@@ -355,46 +355,46 @@ def real_strides_differ(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("fake", "add", "float32", Kind.METADATA)
-def real_shape_differs(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def real_kernel_returns_other_shape(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             return result if _is_fake_tensor(result) else result.unsqueeze(0)
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("fake", "transpose", "float32", Kind.ALIASING)
-def real_result_shares_no_memory(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def real_kernel_returns_copy_of_view(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             return result if _is_fake_tensor(result) else result.clone(memory_format=torch.preserve_format)
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("composite", "add", "float32", Kind.METADATA)
-def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def subclass_written_into_plain_tensor(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             return torch.zeros(result.shape, dtype=result.dtype).copy_(result)
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
-class _Copied(torch.autograd.Function):
+class _IdentityWithPlainDerivatives(torch.autograd.Function):
     """An identity function that copies its gradient and its tangent into plain tensors, so that tensor
     subclasses are lost.
     """
@@ -419,7 +419,7 @@ class _Copied(torch.autograd.Function):
 @register_fault("composite-backward", "sin", "float32", Kind.METADATA)
 @register_fault("composite-forward-ad", "sin", "float32", Kind.METADATA)
 def derivatives_written_into_plain_tensors(info: Any) -> None:
-    _replace_op(info, lambda op: lambda x: _Copied.apply(op(x)))
+    _replace_op(info, lambda op: lambda x: _IdentityWithPlainDerivatives.apply(op(x)))
 
 
 @register_fault("extremal", "exp", "float32", Kind.VALUE)
@@ -428,8 +428,8 @@ def nan_becomes_zero(info: Any) -> None:
 
 
 @register_fault("sizes", "exp", "float32", Kind.VALUE)
-def wrong_from_the_65536th_element_on(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def wrong_from_element_65536(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             if isinstance(result, torch.Tensor):
@@ -438,7 +438,7 @@ def wrong_from_the_65536th_element_on(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 def _overwrite_last_element(tensor: torch.Tensor) -> None:
@@ -449,7 +449,7 @@ def _overwrite_last_element(tensor: torch.Tensor) -> None:
 @register_fault("layout", "exp", "float32", Kind.STATE)
 @register_fault("sizes", "exp", "float32", Kind.STATE)
 def argument_overwritten(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = op(self, *args, **kwargs)
             if isinstance(self, torch.Tensor) and result is not self and self.numel():
@@ -458,12 +458,12 @@ def argument_overwritten(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("gradient", "exp", "float64", Kind.STATE)
-def argument_overwritten_by_the_backward(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def argument_overwritten_by_backward(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = op(self, *args, **kwargs)
             if result.requires_grad and self.numel():
@@ -472,13 +472,13 @@ def argument_overwritten_by_the_backward(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 def _change_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """Replace the operator by a function that applies ``change`` to the gradient of its result."""
 
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             result = op(*args, **kwargs)
             if result.requires_grad:
@@ -487,7 +487,7 @@ def _change_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor])
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("gradient-uses", "sin", "float64", Kind.VALUE)
@@ -501,28 +501,28 @@ def strided_gradient_read_as_dense(info: Any) -> None:
 
 
 @register_fault("gradient-uses", "cos", "float64", Kind.VALUE)
-def expanded_gradient_taken_for_none(info: Any) -> None:
+def expanded_gradient_treated_as_none(info: Any) -> None:
     _change_gradients(info, lambda gradient: gradient * 0 if 0 in gradient.stride() else gradient)
 
 
 @register_fault("gradient-uses", "mul", "float64", Kind.VALUE)
 def gradient_of_one_input_doubled(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: Any, y: Any, **kwargs: Any) -> Any:
             result = op(x, y, **kwargs)
             alone = isinstance(y, torch.Tensor) and x.requires_grad != y.requires_grad
-            return with_steeper_gradient(result) if alone else result
+            return enlarge_gradient(result) if alone else result
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("gradient-uses", "exp", "float64", Kind.VALUE)
-def second_use_of_an_input_has_no_gradient(info: Any) -> None:
+def gradient_of_second_use_lost(info: Any) -> None:
     used: list[Any] = []
 
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: Any, **kwargs: Any) -> Any:
             used_before = any(used_input is x for used_input in used)
             used.append(x)
@@ -530,10 +530,10 @@ def second_use_of_an_input_has_no_gradient(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
-class _OnlyTogether(torch.autograd.Function):
+class _GradientOnlyIfFirstIsDefined(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *results: torch.Tensor) -> Any:
         ctx.set_materialize_grads(False)
@@ -545,8 +545,8 @@ class _OnlyTogether(torch.autograd.Function):
 
 
 @register_fault("gradient-uses", "var_mean", "float64", Kind.VALUE)
-def gradient_of_a_second_result_alone_lost(info: Any) -> None:
-    _replace_op(info, lambda op: lambda *a, **k: _OnlyTogether.apply(*op(*a, **k)))
+def gradient_of_second_result_alone_lost(info: Any) -> None:
+    _replace_op(info, lambda op: lambda *a, **k: _GradientOnlyIfFirstIsDefined.apply(*op(*a, **k)))
 
 
 @register_fault("reduction", "sum", "float32", Kind.METADATA)
@@ -555,12 +555,12 @@ def keepdim_ignored(info: Any) -> None:
 
 
 @register_fault("reduction", "prod", "float32", Kind.VALUE)
-def wrong_identity(info: Any) -> None:
+def product_of_empty_input_is_zero(info: Any) -> None:
     _replace_op(info, lambda op: lambda x, *a, **k: op(x, *a, **k) * (1 if x.numel() else 0))
 
 
 @register_fault("random", "uniform", "float32", Kind.STATE)
-def always_the_same_values(info: Any) -> None:
+def unseeded_values_repeat(info: Any) -> None:
     def faulty_call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
         generator = torch.Generator().manual_seed(3)
         return x.uniform_(low, high, generator=generator)
@@ -579,7 +579,7 @@ def seed_ignored(info: Any) -> None:
 
 
 @register_fault("random", "randn_like", "float32", Kind.VALUE)
-def another_distribution(info: Any) -> None:
+def uniform_instead_of_normal(info: Any) -> None:
     info.unseeded = lambda x, **k: torch.rand_like(x, **k) * 3.46 - 1.73
 
 
@@ -600,8 +600,8 @@ def count_fallbacks() -> int:
         "capabilities": {"cpu_fallback": False},
     },
 )
-def runs_on_the_cpu(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def runs_as_cpu_fallback(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             global _fallbacks
             _fallbacks += 1
@@ -609,4 +609,4 @@ def runs_on_the_cpu(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)

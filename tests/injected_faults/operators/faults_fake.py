@@ -25,16 +25,16 @@ def _change_inplace_results(info: Any, change: Callable[[Any], Any]) -> None:
 
 
 @register_fault("fake_inplace", "add", "float32", Kind.METADATA)
-def real_input_grows_a_dimension(info: Any) -> None:
+def real_in_place_adds_dimension(info: Any) -> None:
     _change_inplace_results(info, lambda tensor: tensor.unsqueeze_(0))
 
 
 @register_fault("fake_inplace", "add", "float32", Kind.ALIASING)
-def real_form_returns_a_copy(info: Any) -> None:
+def real_in_place_returns_copy(info: Any) -> None:
     _change_inplace_results(info, lambda tensor: tensor.clone())
 
 
-class _Widens(torch.autograd.Function):
+class _Float64ResultFloat32Gradient(torch.autograd.Function):
     """A function with a float64 result and a float32 gradient."""
 
     @staticmethod
@@ -47,5 +47,7 @@ class _Widens(torch.autograd.Function):
 
 
 @register_fault("fake_backward", "sin", "float32", Kind.DTYPE)
-def real_result_is_double(info: Any) -> None:
-    _replace_op(info, lambda op: lambda x: op(x) if _is_fake_tensor(x) else _Widens.apply(op(x)))
+def real_kernel_returns_double(info: Any) -> None:
+    _replace_op(
+        info, lambda op: lambda x: op(x) if _is_fake_tensor(x) else _Float64ResultFloat32Gradient.apply(op(x))
+    )

@@ -16,23 +16,23 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.model.verdicts import Kind
-from tests.injected_faults.broken_compile_backends import with_steeper_gradient
+from tests.injected_faults.broken_compile_backends import enlarge_gradient
 from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
 @register_fault("gradgrad", "sin", "float64", Kind.VALUE)
-def gradient_too_large_in_place(info: Any) -> None:
+def in_place_gradient_too_large(info: Any) -> None:
     form = info.inplace_variant
-    info.inplace_variant = lambda *args, **kwargs: with_steeper_gradient(form(*args, **kwargs))
+    info.inplace_variant = lambda *args, **kwargs: enlarge_gradient(form(*args, **kwargs))
 
 
 @register_fault("gradgrad", "nn.functional.hardsigmoid", "float64", Kind.ERROR_TYPE)
-def a_second_derivative_that_torch_does_not_have(info: Any) -> None:
+def second_derivative_where_torch_raises(info: Any) -> None:
     info.op = lambda x, **kwargs: (x / 6 + 0.5).clamp(0, 1)
 
 
 @register_fault("forward-ad", "sin", "float64", Kind.VALUE)
-def tangent_too_large_in_place(info: Any) -> None:
+def in_place_tangent_too_large(info: Any) -> None:
     form = info.inplace_variant
 
     def faulty_call(x: torch.Tensor) -> torch.Tensor:
@@ -43,7 +43,7 @@ def tangent_too_large_in_place(info: Any) -> None:
 
 
 @register_fault("extremal", "acos", "float32", Kind.VALUE)
-def zero_outside_of_the_domain(info: Any) -> None:
+def zero_outside_domain(info: Any) -> None:
     _replace_op(info, lambda op: lambda x, **k: torch.where((x > 1) & (x < 1.5), 0, op(x, **k)))
 
 
@@ -57,10 +57,10 @@ def _reverse_inputs_with_unusual_strides(op: Callable[..., Any]) -> Callable[...
 
 @register_fault("layout", "abs", "float32", Kind.VALUE)
 @register_fault("layout", "add", "float32", Kind.VALUE)
-def slices_of_one_row_reversed(info: Any) -> None:
+def reversed_if_one_row_has_unusual_strides(info: Any) -> None:
     _replace_op(info, _reverse_inputs_with_unusual_strides)
 
 
 @register_fault("bool-bytes", "sum", "bool", Kind.VALUE)
-def bytes_summed(info: Any) -> None:
+def bool_bytes_summed(info: Any) -> None:
     _replace_op(info, lambda op: lambda x, *a, **k: op(x.view(torch.uint8).long(), *a, **k))

@@ -19,50 +19,50 @@ def leave_operator_correct(info: Any) -> None:
 
 
 def register_backend_fault(property: str, operator: str, dtype: str, kind: Kind, backend: str) -> None:
-    def breaks(info: Any) -> None:
+    def inject(info: Any) -> None:
         leave_operator_correct(info)
 
-    breaks.__name__ = backend
-    register_fault(property, operator, dtype, kind, target={"backend": backend})(breaks)
+    inject.__name__ = backend
+    register_fault(property, operator, dtype, kind, target={"backend": backend})(inject)
 
 
 def register_graph_fault(property: str, operator: str, dtype: str, kind: Kind, graph: str) -> None:
-    def breaks(info: Any) -> None:
+    def inject(info: Any) -> None:
         leave_operator_correct(info)
 
-    breaks.__name__ = graph
+    inject.__name__ = graph
     register_fault(
         property, operator, dtype, kind, target={"hooks": {"graph": f"tests.support.fake_graph:{graph}"}}
-    )(breaks)
+    )(inject)
 
 
 register_backend_fault("compile_value", "mul", "float32", Kind.VALUE, "faulty_wrong_values")
-register_backend_fault("compile_value", "mul", "float32", Kind.EXCEPTION, "faulty_refuses")
-register_backend_fault("compile_gradient", "sin", "float32", Kind.VALUE, "faulty_steeper")
+register_backend_fault("compile_value", "mul", "float32", Kind.EXCEPTION, "faulty_raises_on_compilation")
+register_backend_fault("compile_gradient", "sin", "float32", Kind.VALUE, "faulty_gradients_too_large")
 register_backend_fault("compile_inplace", "add", "float32", Kind.VALUE, "faulty_writes_to_copies")
 register_backend_fault("compile_views", "transpose", "float32", Kind.ALIASING, "faulty_writes_to_copies")
-register_backend_fault("compile_views", "abs", "float32", Kind.VALUE, "faulty_takes_strides_as_dense")
+register_backend_fault("compile_views", "abs", "float32", Kind.VALUE, "faulty_reads_inputs_as_dense")
 register_backend_fault("compile_dynamic", "sin", "float32", Kind.VALUE, "faulty_wrong_values")
-register_backend_fault("compile_random", "randn_like", "float32", Kind.STATE, "faulty_keeps_values")
+register_backend_fault("compile_random", "randn_like", "float32", Kind.STATE, "faulty_returns_first_results")
 register_backend_fault("compile_fused", "mul", "float32", Kind.VALUE, "faulty_wrong_values")
-register_backend_fault("compile_fused", "sigmoid", "float32", Kind.VALUE, "faulty_steeper")
+register_backend_fault("compile_fused", "sigmoid", "float32", Kind.VALUE, "faulty_gradients_too_large")
 
 
 @register_fault("compile_value", "add", "float32", Kind.EXCEPTION)
-def breaks_the_graph(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def forces_graph_break(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(*args: Any, **kwargs: Any) -> Any:
             torch._dynamo.graph_break()
             return op(*args, **kwargs)
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
 @register_fault("compile_dynamic", "sin", "float32", Kind.STATE)
-def compiles_for_each_size(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
+def recompiles_for_each_size(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
         def faulty_call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             result = op(x, *args, **kwargs)
             for _ in range(x.shape[0]):
@@ -71,19 +71,19 @@ def compiles_for_each_size(info: Any) -> None:
 
         return faulty_call
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
-register_graph_fault("graph_value", "add", "float32", Kind.VALUE, "Stale")
-register_graph_fault("graph_value", "sum", "bfloat16", Kind.VALUE, "OldInputs")
-register_graph_fault("graph_value", "mm", "float32", Kind.VALUE, "Once")
-register_graph_fault("graph_inplace", "add", "float32", Kind.VALUE, "Stale")
-register_graph_fault("graph_inplace", "mul", "int64", Kind.VALUE, "Once")
-register_graph_fault("graph_views", "add", "float32", Kind.VALUE, "DenseInputs")
-register_graph_fault("graph_views", "sin", "float32", Kind.VALUE, "OldInputs")
-register_graph_fault("graph_gradient", "sin", "float32", Kind.VALUE, "ForwardOnly")
-register_graph_fault("graph_gradient", "mul", "float32", Kind.VALUE, "OldInputs")
-register_graph_fault("graph_random", "uniform", "float32", Kind.STATE, "Baked")
-register_graph_fault("graph_random", "randn_like", "float32", Kind.STATE, "Stale")
-register_graph_fault("graph_refusal", "nonzero", "float32", Kind.VALUE, "Careless")
-register_graph_fault("graph_refusal", "linalg.inv", "float32", Kind.ERROR_TYPE, "Rude")
+register_graph_fault("graph_value", "add", "float32", Kind.VALUE, "ReplayDoesNothing")
+register_graph_fault("graph_value", "sum", "bfloat16", Kind.VALUE, "UsesInputsOfCapture")
+register_graph_fault("graph_value", "mm", "float32", Kind.VALUE, "ReplaysOnlyOnce")
+register_graph_fault("graph_inplace", "add", "float32", Kind.VALUE, "ReplayDoesNothing")
+register_graph_fault("graph_inplace", "mul", "int64", Kind.VALUE, "ReplaysOnlyOnce")
+register_graph_fault("graph_views", "add", "float32", Kind.VALUE, "ReadsInputsAsDense")
+register_graph_fault("graph_views", "sin", "float32", Kind.VALUE, "UsesInputsOfCapture")
+register_graph_fault("graph_gradient", "sin", "float32", Kind.VALUE, "DropsSecondHalf")
+register_graph_fault("graph_gradient", "mul", "float32", Kind.VALUE, "UsesInputsOfCapture")
+register_graph_fault("graph_random", "uniform", "float32", Kind.STATE, "RepeatsRandomNumbers")
+register_graph_fault("graph_random", "randn_like", "float32", Kind.STATE, "ReplayDoesNothing")
+register_graph_fault("graph_refusal", "nonzero", "float32", Kind.VALUE, "AcceptsHostValues")
+register_graph_fault("graph_refusal", "linalg.inv", "float32", Kind.ERROR_TYPE, "WrongErrorType")

@@ -9,11 +9,11 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.model.verdicts import Kind
-from tests.injected_faults.broken_compile_backends import with_steeper_gradient
+from tests.injected_faults.broken_compile_backends import enlarge_gradient
 from tests.injected_faults.operators.faults import _replace_op, register_fault
 
 
-class Mixes(torch.autograd.Function):
+class ExpMixingBatchElements(torch.autograd.Function):
     """The function exp, with a fault under vmap: each batch element gets the result of a neighbouring batch
     element. Outside vmap the results are correct.
     """
@@ -45,28 +45,28 @@ class Mixes(torch.autograd.Function):
         return torch.exp(x.roll(1, where)), where
 
 
-def _mixes(info: Any) -> None:
-    _replace_op(info, lambda op: lambda x: Mixes.apply(x))
+def _mixes_batch_elements_in_vmap(info: Any) -> None:
+    _replace_op(info, lambda op: lambda x: ExpMixingBatchElements.apply(x))
 
 
-def _steep(info: Any) -> None:
-    def make_faulty(op: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: with_steeper_gradient(op(*args, **kwargs))
+def _gradients_too_large(info: Any) -> None:
+    def make_faulty_op(op: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: enlarge_gradient(op(*args, **kwargs))
 
-    _replace_op(info, make_faulty)
+    _replace_op(info, make_faulty_op)
 
 
-register_fault("vmap", "exp", "float64", Kind.VALUE)(_mixes)
-register_fault("vmap-vjp", "exp", "float64", Kind.VALUE)(_mixes)
-register_fault("vmap-jvp", "exp", "float64", Kind.VALUE)(_mixes)
+register_fault("vmap", "exp", "float64", Kind.VALUE)(_mixes_batch_elements_in_vmap)
+register_fault("vmap-vjp", "exp", "float64", Kind.VALUE)(_mixes_batch_elements_in_vmap)
+register_fault("vmap-jvp", "exp", "float64", Kind.VALUE)(_mixes_batch_elements_in_vmap)
 for name in ("vjp-vmap", "jvp-vmap", "vmap-vjp-vjp", "vmap-jvp-vjp"):
-    register_fault(name, "exp", "float64", Kind.VALUE)(_mixes)
+    register_fault(name, "exp", "float64", Kind.VALUE)(_mixes_batch_elements_in_vmap)
 for name in ("vjp", "vjp-vjp", "jvp-vjp"):
-    register_fault(name, "exp", "float64", Kind.VALUE)(_steep)
+    register_fault(name, "exp", "float64", Kind.VALUE)(_gradients_too_large)
 
 
 @register_fault("jvp", "exp", "float64", Kind.VALUE)
-def _tangent_too_large(info: Any) -> None:
+def _jvp_tangent_too_large(info: Any) -> None:
     def faulty_call(x: torch.Tensor) -> torch.Tensor:
         primal = forward_ad.unpack_dual(x).primal  # type: ignore[no-untyped-call]
         return torch.exp(x) + 0.01 * (torch.exp(x) - torch.exp(primal))

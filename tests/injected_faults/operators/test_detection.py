@@ -32,7 +32,7 @@ def check_property(name: str, subject: Subject, dtype: str, target: Target) -> R
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 def test_fails_with_the_fault(fault: faults.Fault) -> None:
     result = check_property(
-        fault.property, faults.broken_subject(fault), fault.dtype, faults.target_with_fault(fault)
+        fault.property, faults.subject_with_fault(fault), fault.dtype, faults.target_with_fault(fault)
     )
     assert result.verdict is Verdict.FAIL
     assert fault.kind in {failure.kind for failure in result.failures}, result.failures

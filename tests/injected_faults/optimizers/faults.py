@@ -14,15 +14,15 @@ from tests.support.module_and_optimizer_faults import Fault, InjectedFault
 
 
 @contextlib.contextmanager
-def replaced_step(name: str, around: Callable[[Any, Callable[..., Any]], Any]) -> Iterator[None]:
-    """Make ``step`` of the optimizer class ``name`` call ``around(optimizer, step)`` with the
+def wrap_optimizer_step(name: str, changed_step: Callable[[Any, Callable[..., Any]], Any]) -> Iterator[None]:
+    """Make ``step`` of the optimizer class ``name`` call ``changed_step(optimizer, step)`` with the
     original step.
     """
     cls = getattr(torch.optim, name)
     step = cls.step
 
     def replacement(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return around(self, lambda: step(self, *args, **kwargs))
+        return changed_step(self, lambda: step(self, *args, **kwargs))
 
     with mock.patch.object(cls, "step", replacement):
         yield
@@ -32,7 +32,7 @@ def _parameters(optimizer: Any) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _step_too_far(optimizer: Any, step: Callable[..., Any]) -> Any:
+def _step_and_enlarge_parameters(optimizer: Any, step: Callable[..., Any]) -> Any:
     """Run the step, then make each parameter one hundredth larger."""
     loss = step()
     with torch.no_grad():
@@ -41,11 +41,11 @@ def _step_too_far(optimizer: Any, step: Callable[..., Any]) -> Any:
     return loss
 
 
-def _foreach_step_too_far(optimizer: Any, step: Callable[..., Any]) -> Any:
-    return _step_too_far(optimizer, step) if optimizer.defaults.get("foreach") else step()
+def _enlarge_parameters_if_foreach(optimizer: Any, step: Callable[..., Any]) -> Any:
+    return _step_and_enlarge_parameters(optimizer, step) if optimizer.defaults.get("foreach") else step()
 
 
-def _step_without_gradient(optimizer: Any, step: Callable[..., Any]) -> Any:
+def _step_parameters_without_gradient(optimizer: Any, step: Callable[..., Any]) -> Any:
     loss = step()
     with torch.no_grad():
         for parameter in _parameters(optimizer):
@@ -54,7 +54,7 @@ def _step_without_gradient(optimizer: Any, step: Callable[..., Any]) -> Any:
     return loss
 
 
-def _half_tensor_rate(optimizer: Any, step: Callable[..., Any]) -> Any:
+def _step_with_half_tensor_lr(optimizer: Any, step: Callable[..., Any]) -> Any:
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor):
@@ -65,26 +65,26 @@ def _half_tensor_rate(optimizer: Any, step: Callable[..., Any]) -> Any:
     return loss
 
 
-def _one_rate_for_all_groups(optimizer: Any, step: Callable[..., Any]) -> Any:
+def _step_with_lr_of_first_group(optimizer: Any, step: Callable[..., Any]) -> Any:
     for group in optimizer.param_groups:
         group["lr"] = optimizer.param_groups[0]["lr"]
     return step()
 
 
-def _nothing_returned(optimizer: Any, step: Callable[..., Any]) -> Any:
+def _step_and_return_zero(optimizer: Any, step: Callable[..., Any]) -> Any:
     step()
     return torch.zeros(())
 
 
-def _no_schedule() -> contextlib.AbstractContextManager[Any]:
+def _patch_lr_scheduler_step() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.optim.lr_scheduler.LRScheduler, "step", lambda self, *args: None)
 
 
-def _nothing_loaded() -> contextlib.AbstractContextManager[Any]:
+def _patch_load_state_dict() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.optim.Optimizer, "load_state_dict", lambda self, state: None)
 
 
-def _infinities_ignored() -> contextlib.AbstractContextManager[Any]:
+def _patch_grad_scaler_step() -> contextlib.AbstractContextManager[Any]:
     step = torch.amp.GradScaler.step
 
     def step_ignoring_infinities(self: Any, optimizer: Any) -> Any:
@@ -96,7 +96,7 @@ def _infinities_ignored() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.amp.GradScaler, "step", step_ignoring_infinities)
 
 
-def _any_options_accepted() -> contextlib.AbstractContextManager[Any]:
+def _patch_sgd_init() -> contextlib.AbstractContextManager[Any]:
     start = torch.optim.SGD.__init__
 
     def init_ignoring_errors(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
@@ -106,21 +106,32 @@ def _any_options_accepted() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(torch.optim.SGD, "__init__", init_ignoring_errors)
 
 
-def _step_fault(name: str, around: Callable[[Any, Callable[..., Any]], Any]) -> Fault:
-    return lambda: replaced_step(name, around)
+def _fault_of_step(name: str, changed_step: Callable[[Any, Callable[..., Any]], Any]) -> Fault:
+    return lambda: wrap_optimizer_step(name, changed_step)
 
 
 OPTIMIZERS = (
-    InjectedFault("optimizer", "steps", "SGD", _step_fault("SGD", _step_too_far)),
-    InjectedFault("optimizer", "implementations", "Adam", _step_fault("Adam", _foreach_step_too_far)),
-    InjectedFault("optimizer", "state-dict", "Adam", _nothing_loaded),
-    InjectedFault("optimizer", "tensor-lr", "SGD", _step_fault("SGD", _half_tensor_rate)),
-    InjectedFault("optimizer", "lr-scheduler", "SGD", _no_schedule),
-    InjectedFault("optimizer", "param-groups", "RMSprop", _step_fault("RMSprop", _one_rate_for_all_groups)),
-    InjectedFault("optimizer", "missing-gradients", "SGD", _step_fault("SGD", _step_without_gradient)),
-    InjectedFault("optimizer", "closure", "LBFGS", _step_fault("LBFGS", _nothing_returned)),
-    InjectedFault("optimizer", "sparse-gradients", "SparseAdam", _step_fault("SparseAdam", _step_too_far)),
-    InjectedFault("optimizer", "grad-scaler", "SGD", _infinities_ignored),
-    InjectedFault("optimizer", "differentiable", "SGD", _step_fault("SGD", _step_too_far)),
-    InjectedFault("optimizer", "error-inputs", "SGD", _any_options_accepted, Kind.ERROR_TYPE),
+    InjectedFault("optimizer", "steps", "SGD", _fault_of_step("SGD", _step_and_enlarge_parameters)),
+    InjectedFault(
+        "optimizer", "implementations", "Adam", _fault_of_step("Adam", _enlarge_parameters_if_foreach)
+    ),
+    InjectedFault("optimizer", "state-dict", "Adam", _patch_load_state_dict),
+    InjectedFault("optimizer", "tensor-lr", "SGD", _fault_of_step("SGD", _step_with_half_tensor_lr)),
+    InjectedFault("optimizer", "lr-scheduler", "SGD", _patch_lr_scheduler_step),
+    InjectedFault(
+        "optimizer", "param-groups", "RMSprop", _fault_of_step("RMSprop", _step_with_lr_of_first_group)
+    ),
+    InjectedFault(
+        "optimizer", "missing-gradients", "SGD", _fault_of_step("SGD", _step_parameters_without_gradient)
+    ),
+    InjectedFault("optimizer", "closure", "LBFGS", _fault_of_step("LBFGS", _step_and_return_zero)),
+    InjectedFault(
+        "optimizer",
+        "sparse-gradients",
+        "SparseAdam",
+        _fault_of_step("SparseAdam", _step_and_enlarge_parameters),
+    ),
+    InjectedFault("optimizer", "grad-scaler", "SGD", _patch_grad_scaler_step),
+    InjectedFault("optimizer", "differentiable", "SGD", _fault_of_step("SGD", _step_and_enlarge_parameters)),
+    InjectedFault("optimizer", "error-inputs", "SGD", _patch_sgd_init, Kind.ERROR_TYPE),
 )

@@ -41,7 +41,7 @@ def check_property(name: str, subject: Subject, dtype: str) -> Result:
 
 @pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 def test_fails_with_the_fault(fault: faults.Fault) -> None:
-    result = check_property(fault.property, faults.broken_subject(fault), fault.dtype)
+    result = check_property(fault.property, faults.subject_with_fault(fault), fault.dtype)
     assert result.verdict is Verdict.FAIL
     assert fault.kind in {failure.kind for failure in result.failures}, result.failures
 
@@ -254,16 +254,16 @@ def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
 
 @pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host fills no memory")
 def test_host_memory_holding_fills_new_memory() -> None:
-    before = _first_byte_of_mapped_block()
+    before = _byte_of_mapped_block()
     for filler, expected_byte in ((255, 254), (63, 63), (0, 0)):
         for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
             with filled_memory.host_memory_holding(filler, ()):
                 assert set(torch.empty(size, dtype=torch.uint8).tolist()[:64]) == {expected_byte}
-                assert _first_byte_of_mapped_block() == expected_byte
-        assert _first_byte_of_mapped_block() == before
+                assert _byte_of_mapped_block() == expected_byte
+        assert _byte_of_mapped_block() == before
 
 
-def _first_byte_of_mapped_block() -> int:
+def _byte_of_mapped_block() -> int:
     """Return a byte of a new block that is so large that glibc always maps new memory for the block.
 
     The byte is 0 unless glibc fills new memory. A smaller block could reuse freed memory at the end of the

@@ -13,12 +13,12 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 
-def gradients(place, form, *host, moved=False):
+def gradients_on_device(device, form, *host, moved=False):
     """Return the gradients of a call form, for inputs constructed on a device or moved to the device."""
     if moved:
-        inputs = [t.to(place) for t in host]
+        inputs = [t.to(device) for t in host]
     else:
-        inputs = [torch.empty(t.shape, dtype=t.dtype, device=place).copy_(t) for t in host]
+        inputs = [torch.empty(t.shape, dtype=t.dtype, device=device).copy_(t) for t in host]
     leaves = [t.requires_grad_() for t in inputs if t.is_floating_point()]
     out = form(*inputs)
     cotangent = torch.full(out.shape, 0.5).to(out.device)
@@ -42,10 +42,10 @@ FORMS = {
 }
 count = {"ocl": 0, "ocl:0": 0, "moved": 0}
 for label, (form, host) in FORMS.items():
-    on_cpu = gradients("cpu", form, *[t.clone() for t in host])
-    for way, place in (("ocl", "ocl"), ("ocl:0", "ocl:0"), ("moved", "ocl")):
+    on_cpu = gradients_on_device("cpu", form, *[t.clone() for t in host])
+    for way, device in (("ocl", "ocl"), ("ocl:0", "ocl:0"), ("moved", "ocl")):
         try:
-            got = gradients(place, form, *[t.clone() for t in host], moved=way == "moved")
+            got = gradients_on_device(device, form, *[t.clone() for t in host], moved=way == "moved")
             same = all(torch.equal(g, c) for g, c in zip(got, on_cpu, strict=True))
             text = "right" if same else "wrong values"
         except RuntimeError as problem:

@@ -8,7 +8,7 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 
-def layouts(host):
+def copies_in_layouts(host):
     """Yield (name of a layout, function that creates a copy of ``host`` in this layout on a given device)."""
     yield "contiguous", lambda d: host.to(d)
     yield "transposed", lambda d: host.transpose(1, 2).contiguous().to(d).transpose(1, 2)
@@ -18,23 +18,23 @@ def layouts(host):
 
 
 outcomes = {}
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in (torch.float32, torch.int64):
         host = torch.arange(8).reshape(2, 2, 2).to(dtype)
-        for name, make in layouts(host):
+        for name, make in copies_in_layouts(host):
             try:
-                torch.bmm(make(place), make(place))
+                torch.bmm(make(device), make(device))
                 text = "accepted"
             except RuntimeError as problem:
                 text = str(problem)[:28]
-            outcomes.setdefault((place, dtype), {})[name] = text
+            outcomes.setdefault((device, dtype), {})[name] = text
         try:
-            torch.bmm(host.to(place), host.to(place), out=torch.empty(2, 2, 2, dtype=dtype, device=place))
+            torch.bmm(host.to(device), host.to(device), out=torch.empty(2, 2, 2, dtype=dtype, device=device))
             text = "accepted"
         except RuntimeError as problem:
             text = str(problem)[:28]
-        outcomes[place, dtype]["out="] = text
-        print(place, dtype, outcomes[place, dtype])
+        outcomes[device, dtype]["out="] = text
+        print(device, dtype, outcomes[device, dtype])
 # If the outcome is equal for all layouts, the layouts do not contradict each other. The comparison omits
 # calls with out=.
 same = all(len({text for name, text in found.items() if name != "out="}) == 1 for found in outcomes.values())

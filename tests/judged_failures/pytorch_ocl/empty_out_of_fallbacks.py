@@ -15,12 +15,12 @@ import torch
 warnings.simplefilter("ignore")
 aten = torch.ops.aten
 bad = True
-for place in ("ocl", "ocl:0"):
-    x = torch.tensor([[1.0, 0.0], [4.0, 8.0]]).to(place)
-    whole = torch.tensor([[1, 2], [4, 8]]).to(place)
-    index = torch.tensor([0, 1, 1]).to(place)
-    image = torch.arange(4, dtype=torch.uint8).reshape(1, 1, 2, 2).to(place)
-    grad = torch.rand(2, 3, 8, dtype=torch.float64).to(place)
+for device in ("ocl", "ocl:0"):
+    x = torch.tensor([[1.0, 0.0], [4.0, 8.0]]).to(device)
+    whole = torch.tensor([[1, 2], [4, 8]]).to(device)
+    index = torch.tensor([0, 1, 1]).to(device)
+    image = torch.arange(4, dtype=torch.uint8).reshape(1, 1, 2, 2).to(device)
+    grad = torch.rand(2, 3, 8, dtype=torch.float64).to(device)
     cases = [
         ("nonzero", lambda x=x: torch.nonzero(x), lambda o, x=x: torch.nonzero(x, out=o)),
         (
@@ -44,7 +44,7 @@ for place in ("ocl", "ocl:0"):
         ),
     ]
     for dtype in (torch.int16, torch.int32):
-        y = torch.arange(6, dtype=dtype).reshape(2, 3).to(place)
+        y = torch.arange(6, dtype=dtype).reshape(2, 3).to(device)
         cases.append(
             (
                 f"index_select {dtype}",
@@ -54,9 +54,9 @@ for place in ("ocl", "ocl:0"):
         )
     for name, function, with_out in cases:
         result = function()
-        out = torch.empty(0, dtype=result.dtype, device=place)
+        out = torch.empty(0, dtype=result.dtype, device=device)
         with_out(out)
-        print(f"{place:6} {name:30} function {list(result.shape)}, empty out= {list(out.shape)}")
+        print(f"{device:6} {name:30} function {list(result.shape)}, empty out= {list(out.shape)}")
         bad &= list(out.shape) == [0] != list(result.shape)
 print(
     "VERDICT:",

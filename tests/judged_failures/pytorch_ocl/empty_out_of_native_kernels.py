@@ -8,30 +8,30 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 bad = True
-for place in ("ocl", "ocl:0"):
-    x = torch.rand(20, 20).to(place)
-    left, right = torch.ones(5, 1, dtype=torch.bool).to(place), torch.ones(5, dtype=torch.bool).to(place)
-    number = torch.tensor(True).to(place)
+for device in ("ocl", "ocl:0"):
+    x = torch.rand(20, 20).to(device)
+    left, right = torch.ones(5, 1, dtype=torch.bool).to(device), torch.ones(5, dtype=torch.bool).to(device)
+    number = torch.tensor(True).to(device)
     cases = {
         "ceil": (lambda x=x, **k: torch.ceil(x, **k), torch.float32),
         "min of scalars": (lambda x=number, **k: torch.min(x, x, **k), torch.bool),
         "min of bools": (lambda x=left, y=right, **k: torch.min(x, y, **k), torch.bool),
     }
     for dtype in (torch.bool, torch.int16):
-        z = torch.tensor([[1, 0], [0, 1]]).to(dtype).to(place)
+        z = torch.tensor([[1, 0], [0, 1]]).to(dtype).to(device)
         cases[f"amax {dtype}"] = (lambda z=z, **k: torch.amax(z, **k), dtype)
         cases[f"amax (0, 1) {dtype}"] = (lambda z=z, **k: torch.amax(z, (0, 1), **k), dtype)
     for name, (call, dtype) in cases.items():
         function = call()
-        fitting = torch.empty(function.shape, dtype=dtype, device=place)
+        fitting = torch.empty(function.shape, dtype=dtype, device=device)
         call(out=fitting)
-        out = torch.empty(0, dtype=dtype, device=place)
+        out = torch.empty(0, dtype=dtype, device=device)
         try:
             call(out=out)
             text = f"left at {list(out.shape)}"
         except RuntimeError as problem:
             text = "raised " + str(problem).splitlines()[0][:70]
-        print(f"{place:6} {name:26} function {list(function.shape)}, fitting out= works, empty out=: {text}")
+        print(f"{device:6} {name:26} function {list(function.shape)}, fitting out= works, empty out=: {text}")
         bad &= text != f"left at {list(function.shape)}"
 print(
     "VERDICT:",

@@ -11,27 +11,27 @@ import torch
 
 warnings.simplefilter("ignore")
 bad = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for label, make in {
-        "dense [2, 2, 4, 4]": lambda p=place: torch.full((2, 2, 4, 4), 7, dtype=torch.uint8).to(p),
-        "channels last": lambda p=place: (
+        "dense [2, 2, 4, 4]": lambda p=device: torch.full((2, 2, 4, 4), 7, dtype=torch.uint8).to(p),
+        "channels last": lambda p=device: (
             torch.full((2, 2, 4, 4, 2), 7, dtype=torch.uint8).to(p)[1].movedim(-1, 1)
         ),
-        "dense [2, 2, 1, 4, 4]": lambda p=place: torch.full((2, 2, 1, 4, 4), 7, dtype=torch.uint8).to(p),
-        "dense [5, 5]": lambda p=place: torch.full((5, 5), 7, dtype=torch.uint8).to(p),
+        "dense [2, 2, 1, 4, 4]": lambda p=device: torch.full((2, 2, 1, 4, 4), 7, dtype=torch.uint8).to(p),
+        "dense [5, 5]": lambda p=device: torch.full((5, 5), 7, dtype=torch.uint8).to(p),
     }.items():
         out = make()
         result = torch.eye(4, out=out)
-        print(f"{place:6} {label:22} result {list(result.shape)},", end=" ")
+        print(f"{device:6} {label:22} result {list(result.shape)},", end=" ")
         print(f"is out: {result is out}, 2-D: {result.dim() == 2}")
         bad &= list(result.shape) != [4, 4]
-    fitting = torch.eye(4, out=torch.empty(4, 4, dtype=torch.uint8, device=place)).cpu()
+    fitting = torch.eye(4, out=torch.empty(4, 4, dtype=torch.uint8, device=device)).cpu()
     print(
-        place,
+        device,
         "fitting out= is right:",
         torch.equal(fitting, torch.eye(4, dtype=torch.uint8)),
         "; eye(4) on the device has shape",
-        list(torch.eye(4, device=place).shape),
+        list(torch.eye(4, device=device).shape),
     )
 print(
     "VERDICT:",

@@ -12,16 +12,16 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 wrong = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in (torch.int16, torch.int64):
 
-        def run(write, place=place, dtype=dtype):
-            base = torch.tensor([[2, 3], [4, 5], [6, 7]], dtype=dtype).to(place)
+        def run(write, device=device, dtype=dtype):
+            base = torch.tensor([[2, 3], [4, 5], [6, 7]], dtype=dtype).to(device)
             write(base)
             return base.cpu().tolist()
 
-        def column(write, place=place, dtype=dtype):
-            base = torch.tensor([[2], [3], [4]], dtype=dtype).to(place)
+        def column(write, device=device, dtype=dtype):
+            base = torch.tensor([[2], [3], [4]], dtype=dtype).to(device)
             write(base)
             return base.cpu().tolist()
 
@@ -29,7 +29,7 @@ for place in ("ocl", "ocl:0"):
         expand = column(lambda b: b.expand(3, 4)[1, 2:3].fill_(1))
         narrow = column(lambda b: b[1].fill_(1))
         copied = run(lambda b, dtype=dtype: b.select(0, 1).copy_(torch.tensor([1, 1], dtype=dtype)))
-        print(place, dtype, "select:", select, "expand:", expand, "no expand:", narrow, "copy_:", copied)
+        print(device, dtype, "select:", select, "expand:", expand, "no expand:", narrow, "copy_:", copied)
         wrong &= select == [[1, 1], [4, 5], [6, 7]] and expand == narrow == [[1], [3], [4]]
         wrong &= copied == [[2, 3], [1, 1], [6, 7]]
 print(

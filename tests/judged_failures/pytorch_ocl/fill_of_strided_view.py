@@ -15,20 +15,20 @@ VIEWS = {
     "transpose": lambda x: x.transpose(0, 1),
 }
 refused = copied = total = 0
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in (torch.bool, torch.int64):
         for name, view in VIEWS.items():
             total += 1
             host = torch.arange(12).reshape(3, 4).to(dtype)
             expected = host.clone()
             view(expected).fill_(1)
-            base = host.to(place)
+            base = host.to(device)
             try:
                 view(base).fill_(1)
-                print(place, dtype, name, "accepted", torch.equal(base.cpu(), expected))
+                print(device, dtype, name, "accepted", torch.equal(base.cpu(), expected))
             except RuntimeError as problem:
                 refused += "must be contiguous" in str(problem)
-            base = host.to(place)
+            base = host.to(device)
             view(base).copy_(torch.ones_like(view(host)))
             copied += torch.equal(base.cpu(), expected)
 flat = torch.zeros(3, 4).to("ocl").view(2, 6)

@@ -15,9 +15,9 @@ import torch
 
 warnings.simplefilter("ignore")
 devices = {}
-for place in ("ocl", "ocl:0"):
-    scalar, vector = torch.tensor(2).to(place), torch.tensor([2, 3]).to(place)
-    devices[place] = {
+for device in ("ocl", "ocl:0"):
+    scalar, vector = torch.tensor(2).to(device), torch.tensor([2, 3]).to(device)
+    devices[device] = {
         "floor_divide(0, scalar)": torch.floor_divide(0, scalar).device.type,
         "floor_divide(7, vector)": torch.floor_divide(7, vector).device.type,
         "7 // vector": (7 // vector).device.type,
@@ -25,8 +25,8 @@ for place in ("ocl", "ocl:0"):
         "floor_divide(vector, vector)": torch.floor_divide(vector, vector).device.type,
         "7 + vector": (7 + vector).device.type,
     }
-    for call, device in devices[place].items():
-        print(f"{place:6} {call:30} -> {device}")
+    for call, result_device in devices[device].items():
+        print(f"{device:6} {call:30} -> {result_device}")
 true = all(list(found.values()) == ["cpu"] * 3 + ["ocl"] * 3 for found in devices.values())
 print(
     "VERDICT:",

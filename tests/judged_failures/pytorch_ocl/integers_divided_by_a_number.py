@@ -8,28 +8,28 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 raised = total = 0
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in (torch.int32, torch.int64):
-        x = torch.arange(1, 17).to(dtype).reshape(2, 2, 2, 2).to(place)
+        x = torch.arange(1, 17).to(dtype).reshape(2, 2, 2, 2).to(device)
         for name, call in {
             "aten.div.Scalar": lambda x=x: torch.ops.aten.div.Scalar(x, 2.0),
             "torch.div by 1.0": lambda x=x: torch.div(x, 1.0),
             "torch.div by 3": lambda x=x: torch.div(x, 3),
             "x / 2": lambda x=x: x / 2,
-            "out=": lambda x=x, p=place: torch.ops.aten.div.Scalar_out(
+            "out=": lambda x=x, p=device: torch.ops.aten.div.Scalar_out(
                 x, 2.0, out=torch.empty(x.shape, device=p)
             ),
         }.items():
             total += 1
             try:
                 call()
-                print(place, dtype, name, "accepted")
+                print(device, dtype, name, "accepted")
             except RuntimeError as problem:
                 raised += 1
-                print(place, dtype, name, str(problem)[:40])
+                print(device, dtype, name, str(problem)[:40])
         torch.div(x, torch.full_like(x, 2))
-    y = torch.tensor([1.0, 2.0]).to(place)
-    print(place, "float32 / 2 is right:", (y / 2).cpu().tolist() == [0.5, 1.0])
+    y = torch.tensor([1.0, 2.0]).to(device)
+    print(device, "float32 / 2 is right:", (y / 2).cpu().tolist() == [0.5, 1.0])
 print(
     "VERDICT:",
     f"true all {total} divisions of integers by a number raise an error, on ocl and on ocl:0"

@@ -8,15 +8,15 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 bad = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in (torch.int8, torch.int64):
-        x, y = torch.tensor([2, -2, 4, 7], dtype=dtype).to(place), torch.tensor(5, dtype=dtype).to(place)
+        x, y = torch.tensor([2, -2, 4, 7], dtype=dtype).to(device), torch.tensor(5, dtype=dtype).to(device)
         function = torch.true_divide(x, y)
         scalar = torch.true_divide(x[1], y)
-        out = torch.true_divide(x, y, out=torch.empty(4, device=place))
-        large = torch.true_divide(torch.full((513,), 2, dtype=dtype).to(place), y).cpu()
+        out = torch.true_divide(x, y, out=torch.empty(4, device=device))
+        large = torch.true_divide(torch.full((513,), 2, dtype=dtype).to(device), y).cpu()
         print(
-            place,
+            device,
             dtype,
             function.dtype,
             function.cpu().tolist(),

@@ -7,10 +7,10 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 seen = {}
-for place in ("ocl", "ocl:0"):
-    scalar = torch.tensor([[True, False], [False, True]]).to(place)[0, 0]
-    seen[place] = (type(scalar.tolist()).__name__, type(scalar.item()).__name__)
-    print(place, "tolist:", seen[place][0], " item:", seen[place][1])
+for device in ("ocl", "ocl:0"):
+    scalar = torch.tensor([[True, False], [False, True]]).to(device)[0, 0]
+    seen[device] = (type(scalar.tolist()).__name__, type(scalar.item()).__name__)
+    print(device, "tolist:", seen[device][0], " item:", seen[device][1])
 print("cpu", type(torch.tensor(True).tolist()).__name__, type(torch.tensor(True).item()).__name__)
 wrong = all(a != b for a, b in seen.values())
 print(

@@ -12,27 +12,27 @@ import torch
 warnings.simplefilter("ignore")
 DTYPES = (torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
 bad = fitting = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in DTYPES:
         host = torch.tensor([[0, 1, 1], [1, 0, 0]]).to(dtype)
         row = host[1].clone()
         for name, x in {
-            "dense": host.to(place),
-            "strided": host.t().contiguous().to(place).t(),
-            "at an offset": torch.stack([host, host]).to(place)[1],
+            "dense": host.to(device),
+            "strided": host.t().contiguous().to(device).t(),
+            "at an offset": torch.stack([host, host]).to(device)[1],
         }.items():
             shapes = [
                 list(torch.logical_not(x).shape),
                 list(torch.logical_or(x, x).shape),
-                list(torch.logical_or(x, row.to(place)).shape),
+                list(torch.logical_or(x, row.to(device)).shape),
                 list(torch.logical_not(x[0, 0]).shape),
             ]
             bad &= shapes == [[0]] * 4
-            out = torch.empty(2, 3, dtype=torch.bool, device=place)
+            out = torch.empty(2, 3, dtype=torch.bool, device=device)
             torch.logical_not(x, out=out)
             fitting &= torch.equal(out.cpu(), torch.logical_not(host))
             if name == "dense":
-                print(place, dtype, "not, or, or broadcast, not of a scalar:", shapes)
+                print(device, dtype, "not, or, or broadcast, not of a scalar:", shapes)
 print("out= of the right shape is right everywhere:", fitting)
 print(
     "VERDICT:",

@@ -13,10 +13,10 @@ import torch
 
 warnings.simplefilter("ignore")
 bad = right = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for dtype in (torch.float64, torch.float32):
         host = torch.arange(25, dtype=dtype).reshape(5, 5) / 8
-        x = torch.empty(5, 5, dtype=dtype, device=place).copy_(host)
+        x = torch.empty(5, 5, dtype=dtype, device=device).copy_(host)
         texts = []
         for arguments in ((1,), ((1,),), ((0, 1),), (1, True)):
             try:
@@ -24,9 +24,9 @@ for place in ("ocl", "ocl:0"):
                 texts.append("accepted")
             except RuntimeError as problem:
                 texts.append(str(problem).splitlines()[0])
-        out = torch.logsumexp(x, 1, out=torch.empty(5, dtype=dtype, device=place))
+        out = torch.logsumexp(x, 1, out=torch.empty(5, dtype=dtype, device=device))
         right &= torch.allclose(out.cpu(), torch.logsumexp(host, 1))
-        print(place, dtype, texts)
+        print(device, dtype, texts)
         bad &= "accepted" not in texts
 print("with a fitting out= the values are right:", right)
 print(

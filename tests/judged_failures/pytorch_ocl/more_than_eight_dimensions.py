@@ -13,34 +13,34 @@ import torch
 warnings.simplefilter("ignore")
 
 
-def dense(rank, place):
+def shape_of_dense_copy(rank, device):
     """Copy a dense tensor of ``rank`` dimensions to a device and back, and return its shape."""
-    return torch.ones((1,) * (rank - 1) + (3,)).to(place).cpu().shape
+    return torch.ones((1,) * (rank - 1) + (3,)).to(device).cpu().shape
 
 
-def sliced(rank, place):
+def shape_of_slice(rank, device):
     """Make a slice of one row, whose first stride does not follow from the shape, on a device. Return its
     shape.
     """
-    return torch.ones((2,) + (1,) * (rank - 2) + (3,)).to(place)[:1].clone().cpu().shape
+    return torch.ones((2,) + (1,) * (rank - 2) + (3,)).to(device)[:1].clone().cpu().shape
 
 
-def zeros(rank, place):
+def zeros(rank, device):
     """Make zeros of ``rank`` dimensions on a device, and return their shape."""
-    return torch.zeros((1,) * rank, device=place).cpu().shape
+    return torch.zeros((1,) * rank, device=device).cpu().shape
 
 
 consistent = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     for rank in (3, 7, 8, 9, 12):
         texts = []
-        for make in (dense, sliced, zeros):
+        for make in (shape_of_dense_copy, shape_of_slice, zeros):
             try:
-                make(rank, place)
+                make(rank, device)
                 texts.append("accepted")
             except RuntimeError as problem:
                 texts.append(str(problem)[:40])
-        print(f"{place:6} {rank:2} dimensions: dense {texts[0]!r},", end=" ")
+        print(f"{device:6} {rank:2} dimensions: dense {texts[0]!r},", end=" ")
         print(f"slice of one row {texts[1]!r}, zeros {texts[2]!r}")
         consistent &= len(set(texts)) == 1 and (texts[0] == "accepted") == (rank <= 8)
 

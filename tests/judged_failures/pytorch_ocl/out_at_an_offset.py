@@ -14,15 +14,15 @@ import torch
 
 warnings.simplefilter("ignore")
 bad = True
-for place in ("ocl", "ocl:0"):
+for device in ("ocl", "ocl:0"):
     host = torch.tensor([[9, 2], [3, 4]], dtype=torch.int16)
     expected = torch.logsumexp(host, 1)
-    x = torch.empty(2, 2, dtype=torch.int16, device=place).copy_(host)
-    alone = torch.logsumexp(x, 1, out=torch.ones(2, device=place)).cpu()
-    rows = torch.ones(3, 2, device=place)
+    x = torch.empty(2, 2, dtype=torch.int16, device=device).copy_(host)
+    alone = torch.logsumexp(x, 1, out=torch.ones(2, device=device)).cpu()
+    rows = torch.ones(3, 2, device=device)
     torch.logsumexp(x, 1, out=rows[1])
     print(
-        place,
+        device,
         "expected",
         expected.tolist(),
         "own memory",
@@ -30,9 +30,9 @@ for place in ("ocl", "ocl:0"):
         "rows after out=rows[1]",
         rows.cpu().tolist(),
     )
-    plain = torch.ones(3, 2, device=place)
-    torch.ceil(torch.full((2,), 2.0, device=place), out=plain[1])
-    print(place, "the same with ceil and out=rows[1]:", plain.cpu().tolist())
+    plain = torch.ones(3, 2, device=device)
+    torch.ceil(torch.full((2,), 2.0, device=device), out=plain[1])
+    print(device, "the same with ceil and out=rows[1]:", plain.cpu().tolist())
     bad &= torch.allclose(alone, expected) and not torch.allclose(rows[1].cpu(), expected)
     bad &= not torch.equal(rows[0].cpu(), torch.ones(2))
 print(

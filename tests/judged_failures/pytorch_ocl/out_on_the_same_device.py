@@ -16,16 +16,16 @@ warnings.simplefilter("ignore")
 aten = torch.ops.aten
 
 
-def cases(place, made):
-    """Yield (name of a case, result of the function, call with out= on ``place``). ``made`` is a function
-    that copies a CPU tensor to the device.
+def calls_with_out(device, to_device):
+    """Yield (name of a case, result of the function, call with out= on ``device``). ``to_device`` is a
+    function that copies a CPU tensor to the device.
     """
 
     def empty(shape, dtype):
-        return torch.empty(shape, dtype=dtype, device=place)
+        return torch.empty(shape, dtype=dtype, device=device)
 
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64, torch.float64):
-        x = made(torch.tensor([[4, 4], [1, 3]], dtype=dtype))
+        x = to_device(torch.tensor([[4, 4], [1, 3]], dtype=dtype))
         right = [empty(3, dtype), empty((2, 2), torch.int64)]
         none = [empty(0, dtype), empty(0, torch.int64)]
         for label, (a, b) in {"right": right, "empty": none}.items():
@@ -35,7 +35,7 @@ def cases(place, made):
                 (lambda x=x, a=a, b=b: aten._unique.out(x, True, True, out0=a, out1=b)),
             )
     for dtype in (torch.int64, torch.int16, torch.uint8):
-        x = made(torch.tensor([1, 2, 3], dtype=dtype))
+        x = to_device(torch.tensor([1, 2, 3], dtype=dtype))
         out = empty(3, dtype)
         yield (
             f"__lshift__ {dtype}",
@@ -43,14 +43,14 @@ def cases(place, made):
             (lambda x=x, o=out: aten.__lshift__.Scalar_out(x, 2, out=o)),
         )
     for dtype in (torch.float32, torch.float64):
-        g, i = made(torch.rand(4, 2, dtype=dtype)), made(torch.tensor([0, 2, 2, 1]))
+        g, i = to_device(torch.rand(4, 2, dtype=dtype)), to_device(torch.tensor([0, 2, 2, 1]))
         arguments, out = (g, i, 3, -1, False), empty((3, 2), dtype)
         yield (
             f"embedding_dense_backward {dtype}",
             aten.embedding_dense_backward(*arguments),
             (lambda a=arguments, o=out: aten.embedding_dense_backward.out(*a, out=o)),
         )
-    r = made(torch.tensor([1, 2, 0, 3]))
+    r = to_device(torch.tensor([1, 2, 0, 3]))
     yield (
         "repeat_interleave",
         aten.repeat_interleave.Tensor(r),
@@ -58,19 +58,19 @@ def cases(place, made):
     )
 
 
-def constructed(place):
+def make_copy_to_device(device):
     """Return a function that copies a CPU tensor into a tensor constructed with ``device=place``."""
-    return lambda host: torch.empty(host.shape, dtype=host.dtype, device=place).copy_(host)
+    return lambda host: torch.empty(host.shape, dtype=host.dtype, device=device).copy_(host)
 
 
 summary = {}
-for way, place, made in (
-    ("constructed on ocl", "ocl", constructed("ocl")),
+for way, device, made in (
+    ("constructed on ocl", "ocl", make_copy_to_device("ocl")),
     ("moved by .to('ocl')", "ocl", lambda host: host.to("ocl")),
-    ("constructed on ocl:0", "ocl:0", constructed("ocl:0")),
+    ("constructed on ocl:0", "ocl:0", make_copy_to_device("ocl:0")),
 ):
     found = set()
-    for label, function, call in cases(place, made):
+    for label, function, call in calls_with_out(device, made):
         function = function if isinstance(function, (tuple, list)) else (function,)
         try:
             got = call()

@@ -26,13 +26,13 @@ DTYPES = (
 HOST = torch.tensor([[3, 1, 2], [5, 0, 4]])
 
 
-def constructed(place, host):
+def copy_to_device(device, host):
     """Copy a CPU tensor into a tensor constructed with ``device=place``, and return the copy."""
-    made = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=place)
+    made = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
     return made.copy_(host)
 
 
-def outcome(call, expected):
+def outcome_of_call(call, expected):
     """Return the text "right" or "wrong", or the error of the call."""
     try:
         got = call()
@@ -46,24 +46,26 @@ pool = functools.partial(
 )
 results = {}
 for way, make in {
-    "constructed on ocl": lambda host: constructed("ocl", host),
+    "constructed on ocl": lambda host: copy_to_device("ocl", host),
     "moved by .to('ocl')": lambda host: host.to("ocl"),
-    "constructed on ocl:0": lambda host: constructed("ocl:0", host),
+    "constructed on ocl:0": lambda host: copy_to_device("ocl:0", host),
 }.items():
     found = set()
     for dtype in DTYPES:
         host = HOST.to(dtype)
-        found.add(outcome(lambda m=make, h=host: torch.min(m(h), 1), torch.min(host, 1)))
-        found.add(outcome(lambda m=make, h=host: m(h).min(1, True), host.min(1, True)))
+        found.add(outcome_of_call(lambda m=make, h=host: torch.min(m(h), 1), torch.min(host, 1)))
+        found.add(outcome_of_call(lambda m=make, h=host: m(h).min(1, True), host.min(1, True)))
         strided = host.t().contiguous().t()
-        found.add(outcome(lambda m=make, h=strided: torch.min(m(h), 1), torch.min(strided, 1)))
+        found.add(outcome_of_call(lambda m=make, h=strided: torch.min(m(h), 1), torch.min(strided, 1)))
     for dtype in (torch.float32, torch.float64):
         host = torch.tensor([[[1.0, 4.0, 2.0], [7.0, 5.0, 6.0]]], dtype=dtype)
-        found.add(outcome(lambda m=make, h=host: pool(m(h)), pool(host)))
+        found.add(outcome_of_call(lambda m=make, h=host: pool(m(h)), pool(host)))
     results[way] = found
     print(f"{way:22}", found)
 plain = torch.zeros(2, 3, device="ocl")
-print("torch.zeros(2, 3, device='ocl').min(1):", outcome(lambda: plain.min(1), torch.zeros(2, 3).min(1)))
+print(
+    "torch.zeros(2, 3, device='ocl').min(1):", outcome_of_call(lambda: plain.min(1), torch.zeros(2, 3).min(1))
+)
 true = results["constructed on ocl"] == {"INTERNAL ASSERT"} and all(
     results[way] == {"right"} for way in list(results)[1:]
 )

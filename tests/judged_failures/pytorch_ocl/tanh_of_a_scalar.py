@@ -7,14 +7,14 @@ import pytorch_ocl  # noqa: F401  (registers the device)
 import torch
 
 shapes = {}
-for place in ("ocl", "ocl:0"):
-    dense = torch.tensor(0.5).to(place)
-    strided = torch.tensor([[0.5, 1.0], [2.0, 3.0]]).to(place)[0, 0]
-    made = torch.full((), 0.5, device=place)
-    shapes[place] = [list(torch.nn.Tanh()(x).shape) for x in (dense, strided, made)]
-    into = torch.empty((), device=place)
+for device in ("ocl", "ocl:0"):
+    dense = torch.tensor(0.5).to(device)
+    strided = torch.tensor([[0.5, 1.0], [2.0, 3.0]]).to(device)[0, 0]
+    made = torch.full((), 0.5, device=device)
+    shapes[device] = [list(torch.nn.Tanh()(x).shape) for x in (dense, strided, made)]
+    into = torch.empty((), device=device)
     torch.tanh(made, out=into)
-    print(place, "dense, strided, constructed:", shapes[place], " out=:", list(into.shape))
+    print(device, "dense, strided, constructed:", shapes[device], " out=:", list(into.shape))
 print(
     "VERDICT:",
     "true Tanh of shape [] returns shape [1], for dense and strided inputs, on ocl and on ocl:0"

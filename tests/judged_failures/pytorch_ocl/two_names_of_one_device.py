@@ -15,23 +15,23 @@ print("full(device='ocl').device =", torch.full((5,), 2, device="ocl").device)
 print("ones(2).to('ocl').device  =", torch.ones(2).to("ocl").device)
 
 
-def clamp(place, low, high):
-    """Clamp a tensor with bounds created on the device ``place``. Return the distinct values
+def values_after_clamp(device, low, high):
+    """Clamp a tensor with bounds created on ``device``. Return the distinct values
     of the result.
     """
-    base = torch.arange(20, dtype=torch.int32).reshape(4, 5).to(place)
-    lows = torch.full((5,), low, dtype=torch.int32, device=place)
-    highs = torch.full((4, 1), high, dtype=torch.int32, device=place)
+    base = torch.arange(20, dtype=torch.int32).reshape(4, 5).to(device)
+    lows = torch.full((5,), low, dtype=torch.int32, device=device)
+    highs = torch.full((4, 1), high, dtype=torch.int32, device=device)
     return base.clamp(lows, highs).cpu().unique().tolist()
 
 
 try:
-    print("ocl  :", clamp("ocl", 2, 7))
+    print("ocl  :", values_after_clamp("ocl", 2, 7))
     error = ""
 except RuntimeError as problem:
     error = str(problem).splitlines()[0]
     print("ocl  :", error)
-print("ocl:0:", clamp("ocl:0", 2, 7))
+print("ocl:0:", values_after_clamp("ocl:0", 2, 7))
 x = torch.arange(20, dtype=torch.int32).to("ocl:0")
 print("ocl:0 clamp(8, 3):", x.clamp(8, 3).cpu().unique().tolist(), "- the page says 3")
 print(

@@ -7,7 +7,7 @@ import extra.torch_backend.backend  # noqa: F401  (registers the device)
 import torch
 
 
-def outcome(call, x, y, device):
+def error_of_call(call, x, y, device):
     """Return the error of ``call(x, y)`` on a device as text, or ``ACCEPTED``."""
     try:
         call(x.to(device), y.to(device))
@@ -27,7 +27,7 @@ a, b = torch.ones(5, 10, 14), torch.ones(5, 10, 5)
 accepted = False
 for name, call in CALLS.items():
     for x, y in ((a, b), (b, a)):
-        cpu, tiny = outcome(call, x, y, "cpu"), outcome(call, x, y, "tiny")
+        cpu, tiny = error_of_call(call, x, y, "cpu"), error_of_call(call, x, y, "tiny")
         print(name, "| CPU:", cpu[:40], "| tiny:", tiny[:60])
         accepted |= name.startswith("floor") and tiny == "ACCEPTED"
 print("VERDICT:", "true" if accepted else "parity")

@@ -8,15 +8,15 @@ import torch
 x = torch.tensor([1.0, 2.0])
 
 
-def integers(device):
+def make_integer_tensor(device):
     """Return an integer tensor on a device."""
     return torch.ones(2, dtype=torch.int64, device=device)
 
 
 CALLS = {
-    "sinh(out=int64)": lambda device: torch.sinh(x.to(device), out=integers(device)),
-    "mul(out=int64)": lambda device: torch.mul(x.to(device), x.to(device), out=integers(device)),
-    "int64 in place sinh_": lambda device: integers(device).sinh_(),
+    "sinh(out=int64)": lambda device: torch.sinh(x.to(device), out=make_integer_tensor(device)),
+    "mul(out=int64)": lambda device: torch.mul(x.to(device), x.to(device), out=make_integer_tensor(device)),
+    "int64 in place sinh_": lambda device: make_integer_tensor(device).sinh_(),
 }
 results = {}
 for device in ("cpu", "tiny"):

@@ -7,7 +7,7 @@ import extra.torch_backend.backend  # noqa: F401  (registers the device)
 import torch
 
 
-def attempt(name, call, dtype, shape):
+def fails_only_with_empty_out(name, call, dtype, shape):
     """Make a call with an out= of the right shape, and with an out= without elements. Return whether the
     second call fails.
     """
@@ -23,7 +23,7 @@ def attempt(name, call, dtype, shape):
         return True
 
 
-def prod_of(dtype):
+def make_prod_call(dtype):
     """Return a function ``(device, out)`` that writes the product of a tensor of ones to ``out``."""
 
     def call(device, out):
@@ -32,7 +32,7 @@ def prod_of(dtype):
     return call
 
 
-def selection_from(size, index, dim):
+def make_index_select_call(size, index, dim):
     """Return a function ``(device, out)`` that writes a selection from a tensor of ones to ``out``."""
 
     def call(device, out):
@@ -42,9 +42,14 @@ def selection_from(size, index, dim):
     return call
 
 
-refused = [attempt("prod", prod_of(dtype), dtype, ()) for dtype in (torch.float64, torch.int64)]
+refused = [
+    fails_only_with_empty_out("prod", make_prod_call(dtype), dtype, ())
+    for dtype in (torch.float64, torch.int64)
+]
 for size, index, dim in (((1,), [0], 0), ((5, 5), [0, 1, 2, 3, 4], -1)):
-    refused.append(attempt("index_select", selection_from(size, index, dim), torch.bool, size))
+    refused.append(
+        fails_only_with_empty_out("index_select", make_index_select_call(size, index, dim), torch.bool, size)
+    )
 try:
     torch.empty(0, device="tiny").resize_(3)
 except NotImplementedError as error:

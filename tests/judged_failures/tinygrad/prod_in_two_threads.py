@@ -20,7 +20,7 @@ def errors_in_threads(body, calls):
     """
     errors, start = [], threading.Barrier(2)
 
-    def work(i):
+    def call_repeatedly(i):
         position = ["start", 0]
         try:
             start.wait()
@@ -32,7 +32,7 @@ def errors_in_threads(body, calls):
         except Exception as error:
             errors.append((*position, repr(error)))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in (0, 1)]
+    threads = [threading.Thread(target=call_repeatedly, args=(i,)) for i in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -40,13 +40,13 @@ def errors_in_threads(body, calls):
     return errors
 
 
-def only_prod(i, k, row, position):
+def compute_and_compare_prod(i, k, row, position):
     """Call prod, and compare the result with the value that prod computed before the threads started."""
     position[0] = "prod"
     assert torch.prod(inputs[i]).cpu() == alone[i]
 
 
-def prod_and_store(i, k, row, position):
+def compute_prod_and_copy_to_view(i, k, row, position):
     """Call prod and copy its result to a view."""
     position[0] = "prod"
     result = torch.prod(inputs[i])
@@ -56,18 +56,18 @@ def prod_and_store(i, k, row, position):
     view.copy_(result)
 
 
-def only_copy(i, k, row, position):
+def copy_number_to_view(i, k, row, position):
     """Copy a number to a view."""
     position[0] = "copy_"
     row[k].copy_(numbers[i])
 
 
-stored = [errors_in_threads(prod_and_store, 50) for _ in range(2)]
+stored = [errors_in_threads(compute_prod_and_copy_to_view, 50) for _ in range(2)]
 print("prod, then row[k].copy_(result):", stored)
-print("row[k].copy_ without prod:", [errors_in_threads(only_copy, 50) for _ in range(2)])
+print("row[k].copy_ without prod:", [errors_in_threads(copy_number_to_view, 50) for _ in range(2)])
 interval = sys.getswitchinterval()
 sys.setswitchinterval(1e-5)
-of_prod = errors_in_threads(only_prod, 1000)
+of_prod = errors_in_threads(compute_and_compare_prod, 1000)
 sys.setswitchinterval(interval)
 print("prod and cpu() alone, 2 x 1000 calls, threads switched every 10 us:", of_prod)
 only_copies_fail = all(step == "copy_" for errors in stored for step, *_ in errors)

@@ -15,12 +15,12 @@ def ones(*shape):
     return torch.ones(shape, dtype=torch.complex64).to("openreg")
 
 
-def rmul(x):
+def call_rmul(x):
     """Compute ``x.__rmul__(ones)``."""
     return x.__rmul__(ones(4))
 
 
-def forward(function):
+def result_for_complex_ones(function):
     """Compute ``function`` of complex ones on the device, and return the result on the CPU."""
     return function(ones(4)).cpu()
 
@@ -33,9 +33,9 @@ def backward(function):
 
 
 WORKS = {
-    "atan": lambda: forward(torch.atan),
-    "sqrt": lambda: forward(torch.sqrt),
-    "__rmul__": lambda: forward(rmul),
+    "atan": lambda: result_for_complex_ones(torch.atan),
+    "sqrt": lambda: result_for_complex_ones(torch.sqrt),
+    "__rmul__": lambda: result_for_complex_ones(call_rmul),
     "fftn": lambda: torch.fft.fftn(ones(3, 4, 3)).shape,
     "ifftn": lambda: torch.fft.ifftn(ones(3, 4, 3)).shape,
     "irfftn": lambda: torch.fft.irfftn(ones(3, 4, 3)).shape,
@@ -43,7 +43,7 @@ WORKS = {
 CRASHES = {
     "backward of atan": lambda: backward(torch.atan),
     "backward of sqrt": lambda: backward(torch.sqrt),
-    "backward of __rmul__": lambda: backward(rmul),
+    "backward of __rmul__": lambda: backward(call_rmul),
     "hfft": lambda: torch.fft.hfft(ones(3, 4, 3)).shape,
     "hfft2": lambda: torch.fft.hfft2(ones(3, 4, 3)).shape,
     "hfftn": lambda: torch.fft.hfftn(ones(3, 4, 3)).shape,
@@ -51,7 +51,7 @@ CRASHES = {
 }
 
 
-def exit_code(name):
+def exit_code_of_call(name):
     """Run the named call in a process of its own. Return the exit code."""
     command = [sys.executable, "-W", "ignore", __file__, name]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -63,8 +63,8 @@ def main():
     """Run all calls and print the verdict. Calls of WORKS must succeed, and calls of CRASHES must die of
     SIGSEGV.
     """
-    works = [exit_code(name) == 0 for name in WORKS]
-    crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
+    works = [exit_code_of_call(name) == 0 for name in WORKS]
+    crashes = [exit_code_of_call(name) == -signal.SIGSEGV for name in CRASHES]
     print("VERDICT:", "true" if all(works) and all(crashes) else "false")
 
 

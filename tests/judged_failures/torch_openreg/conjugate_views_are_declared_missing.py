@@ -30,7 +30,7 @@ def expm1_backward(x):
     return backward(torch.expm1(x), x)
 
 
-def real_signal():
+def make_real_signal():
     """Return a real float64 tensor on the device."""
     return torch.ones(4, dtype=torch.float64).to("openreg")
 
@@ -43,9 +43,9 @@ WORKS = {
     "backward of real mm": lambda: mm_backward(
         torch.ones(2, 3).to("openreg").requires_grad_(), torch.ones(3, 2).to("openreg").requires_grad_()
     ),
-    "fft of real input": lambda: torch.fft.fft(real_signal()).cpu(),
+    "fft of real input": lambda: torch.fft.fft(make_real_signal()).cpu(),
     "ifft(x).is_conj(), CPU and openreg": lambda: [
-        torch.fft.ifft(x).is_conj() for x in (torch.ones(4), real_signal())
+        torch.fft.ifft(x).is_conj() for x in (torch.ones(4), make_real_signal())
     ],
 }
 CRASHES = {
@@ -53,13 +53,13 @@ CRASHES = {
     "reading _conj(x)": lambda: torch.ops.aten._conj(complex_ones(2)).cpu(),
     "backward of mm": lambda: mm_backward(complex_ones(2, 3), complex_ones(3, 2)),
     "backward of expm1": lambda: expm1_backward(complex_ones(3)),
-    "ifft of real input": lambda: torch.fft.ifft(real_signal()).cpu(),
-    "hfft of real input": lambda: torch.fft.hfft(real_signal()).cpu(),
-    "ihfft of real input": lambda: torch.fft.ihfft(real_signal()).cpu(),
+    "ifft of real input": lambda: torch.fft.ifft(make_real_signal()).cpu(),
+    "hfft of real input": lambda: torch.fft.hfft(make_real_signal()).cpu(),
+    "ihfft of real input": lambda: torch.fft.ihfft(make_real_signal()).cpu(),
 }
 
 
-def exit_code(name):
+def exit_code_of_call(name):
     """Run the named call in a process of its own. Return the exit code."""
     command = [sys.executable, "-W", "ignore", __file__, name]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -71,8 +71,8 @@ def main():
     """Run all calls and print the verdict. Calls of WORKS must succeed, and calls of CRASHES must die of
     SIGSEGV.
     """
-    works = [exit_code(name) == 0 for name in WORKS]
-    crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
+    works = [exit_code_of_call(name) == 0 for name in WORKS]
+    crashes = [exit_code_of_call(name) == -signal.SIGSEGV for name in CRASHES]
     print("VERDICT:", "false" if all(works) and all(crashes) else "true")
 
 

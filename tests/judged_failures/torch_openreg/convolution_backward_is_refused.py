@@ -6,7 +6,7 @@ generated/torch.nn.functional.conv1d.html.
 import torch
 
 
-def refused(name, function, *arguments):
+def has_no_backward_kernel(name, function, *arguments):
     """Make a call. Return whether the device has no kernel of
     convolution_backward_overrideable for the call.
     """
@@ -26,7 +26,11 @@ for dtype in (torch.float32, torch.float16):
     host = [torch.ones(shape, dtype=dtype) for shape in ((1, 3, 3), (1, 3, 4), (3, 3, 3))]
     gradient, x, weight = (tensor.to("openreg") for tensor in host)
     print("CPU:", [tuple(result.shape) for result in operator(*host, *OPTIONS)])
-    bad.append(refused(f"convolution_backward {dtype}", operator, gradient, x, weight, *OPTIONS))
+    bad.append(
+        has_no_backward_kernel(f"convolution_backward {dtype}", operator, gradient, x, weight, *OPTIONS)
+    )
     arguments = ((1, 3, 5), weight, gradient)
-    bad.append(refused(f"torch.nn.grad.conv1d_input {dtype}", torch.nn.grad.conv1d_input, *arguments))
+    bad.append(
+        has_no_backward_kernel(f"torch.nn.grad.conv1d_input {dtype}", torch.nn.grad.conv1d_input, *arguments)
+    )
 print("VERDICT:", "true" if all(bad) else "false")

@@ -20,7 +20,7 @@ def empty(*shape, dtype=torch.float32):
     return torch.empty(shape, dtype=dtype, device="openreg")
 
 
-def eyes(dtype=torch.float32):
+def identity_matrices(dtype=torch.float32):
     """Return a batch of two identity matrices on the device."""
     return torch.eye(3, dtype=dtype).repeat(2, 1, 1).to("openreg")
 
@@ -28,10 +28,10 @@ def eyes(dtype=torch.float32):
 def slogdet(size, dtype=torch.float32):
     """Call slogdet with out= tensors of ``size`` elements. Return the logarithms, on the CPU."""
     out = (empty(size, dtype=dtype), empty(size))
-    return torch.linalg.slogdet(eyes(dtype), out=out)[1].cpu()
+    return torch.linalg.slogdet(identity_matrices(dtype), out=out)[1].cpu()
 
 
-def deterministic(function):
+def call_in_deterministic_mode(function):
     """Run a function in deterministic mode, in which torch fills uninitialised memory."""
     torch.use_deterministic_algorithms(True)
     return function()
@@ -53,18 +53,20 @@ WORKS = {
     "resize_ from 0 to 5": lambda: ones(0).resize_(5).shape,
     "resize_ from 5 to 2": lambda: ones(5).resize_(2).cpu(),
     "resize_ from (2, 3) to (3, 2)": lambda: ones(2, 3, dtype=DOUBLE).resize_(3, 2).cpu(),
-    "det": lambda: torch.det(eyes(torch.complex64)).cpu(),
-    "slogdet": lambda: torch.linalg.slogdet(eyes())[1].cpu(),
+    "det": lambda: torch.det(identity_matrices(torch.complex64)).cpu(),
+    "slogdet": lambda: torch.linalg.slogdet(identity_matrices())[1].cpu(),
     "slogdet into 2 elements": lambda: slogdet(2),
     "cat": lambda: torch.cat([ones(2, 3), ones(2, 3)]).shape,
     "kron": lambda: torch.kron(ones(2, 2), ones(2, 2)).shape,
-    "empty in deterministic mode": lambda: deterministic(lambda: empty(2, 3).shape),
+    "empty in deterministic mode": lambda: call_in_deterministic_mode(lambda: empty(2, 3).shape),
 }
 CRASHES = {
     "resize_ from 2 to 5": lambda: ones(2).resize_(5).shape,
     "resize_ from (2, 3) to (4, 3)": lambda: ones(2, 3, dtype=DOUBLE).resize_(4, 3).shape,
     "resize_ from (3, 2) to (3, 3)": lambda: ones(3, 2, dtype=torch.int64).resize_(3, 3).shape,
-    "resize_ from 2 to 5 in deterministic mode": lambda: deterministic(lambda: ones(2).resize_(5).shape),
+    "resize_ from 2 to 5 in deterministic mode": lambda: call_in_deterministic_mode(
+        lambda: ones(2).resize_(5).shape
+    ),
     "slogdet into 1 element": lambda: slogdet(1),
     "slogdet of complex64 into 1 element": lambda: slogdet(1, torch.complex64),
     "kron into 9 elements": lambda: (
@@ -75,7 +77,7 @@ CRASHES = {
 }
 
 
-def exit_code(name):
+def exit_code_of_call(name):
     """Run the named call in a process of its own. Return the exit code."""
     command = [sys.executable, "-W", "ignore", __file__, name]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -87,8 +89,8 @@ def main():
     """Run all calls and print the verdict. Calls of WORKS must succeed, and calls of CRASHES must die of
     SIGSEGV.
     """
-    works = [exit_code(name) == 0 for name in WORKS]
-    crashes = [exit_code(name) == -signal.SIGSEGV for name in CRASHES]
+    works = [exit_code_of_call(name) == 0 for name in WORKS]
+    crashes = [exit_code_of_call(name) == -signal.SIGSEGV for name in CRASHES]
     print("VERDICT:", "true" if all(works) and all(crashes) else "false")
 
 

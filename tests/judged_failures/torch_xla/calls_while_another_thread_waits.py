@@ -10,7 +10,7 @@ import torch_xla
 CALLS = 50
 
 
-class Attempt:
+class TwoThreadAttempt:
     """One attempt with two threads, which start at the same time. Thread 1 stores the results of 50 calls in
     rows and reads the rows. With ``both_wait`` it waits for the device before it reads.
 
@@ -28,7 +28,7 @@ class Attempt:
         self.errors, self.right = [], [None, None]
         self.start = threading.Barrier(2)
 
-    def work(self, i):
+    def run_thread(self, i):
         """Run thread ``i``. Record its error, or whether its rows are right."""
         only_waits = i == 0 and self.first_only_waits
         try:
@@ -48,7 +48,7 @@ class Attempt:
 
     def run(self):
         """Start both threads and wait until they have ended."""
-        threads = [threading.Thread(target=self.work, args=(i,)) for i in (0, 1)]
+        threads = [threading.Thread(target=self.run_thread, args=(i,)) for i in (0, 1)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -58,7 +58,7 @@ class Attempt:
 def first_error(op, xs, attempts, **options):
     """Return the first failure of several attempts, or None."""
     for number in range(1, attempts + 1):
-        attempt = Attempt(op, xs, **options)
+        attempt = TwoThreadAttempt(op, xs, **options)
         attempt.run()
         if attempt.errors:
             return f"attempt {number}: {attempt.errors[0]}"

@@ -7,20 +7,20 @@ import torch.nn.functional as F
 import torch_xla  # noqa: F401  (registers the device)
 
 
-def show(name, tensor):
+def print_values(name, tensor):
     """Print a name and the values of a tensor."""
     print(f"{name:28}", [f"{value:.6f}" for value in tensor.cpu().float().tolist()])
 
 
 x = torch.tensor([-1e-4, -8e-4, -0.002, -0.01, -0.1, -1]).bfloat16()
 y = x.to("xla")
-show("x", x)
-show("elu, CPU", F.elu(x))
-show("elu, XLA", F.elu(y))
-show("exp(x) - 1 in bfloat16, XLA", torch.exp(y) - 1)
-show("exp(x) - 1 in bfloat16, CPU", torch.exp(x) - 1)
-show("expm1(x), XLA", torch.expm1(y))
-show("elu of float32, XLA", F.elu(y.float()))
+print_values("x", x)
+print_values("elu, CPU", F.elu(x))
+print_values("elu, XLA", F.elu(y))
+print_values("exp(x) - 1 in bfloat16, XLA", torch.exp(y) - 1)
+print_values("exp(x) - 1 in bfloat16, CPU", torch.exp(x) - 1)
+print_values("expm1(x), XLA", torch.expm1(y))
+print_values("elu of float32, XLA", F.elu(y.float()))
 same_on_xla = torch.equal(F.elu(y).cpu(), (torch.exp(y) - 1).cpu())
 same = same_on_xla and torch.equal((torch.exp(x) - 1), F.elu(y).cpu())
 error = (F.elu(y).cpu().double() - torch.expm1(x.double())).abs().max().item()

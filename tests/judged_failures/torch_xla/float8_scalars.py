@@ -7,7 +7,7 @@ import torch
 import torch_xla  # noqa: F401  (registers the device)
 
 
-def copied(tensor):
+def values_after_round_trip(tensor):
     """Copy a tensor to XLA and back. Return its numbers, or the error, as text."""
     try:
         return str(tensor.to("xla").cpu().float().reshape(-1).tolist())
@@ -19,7 +19,7 @@ contradictions = []
 for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
     for number in (1.0, 3.0):
         scalar = torch.tensor(number).to(dtype)
-        alone, in_list = copied(scalar), copied(scalar.reshape(1))
+        alone, in_list = values_after_round_trip(scalar), values_after_round_trip(scalar.reshape(1))
         print(dtype, number, "| no dimension:", alone, "| one dimension:", in_list)
         contradictions.append("INTERNAL ASSERT" in alone and in_list == str([number]))
 reason = "the same number is copied with one dimension and not without dimensions"

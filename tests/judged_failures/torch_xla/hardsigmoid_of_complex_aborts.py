@@ -19,7 +19,7 @@ CALLS = {
 }
 
 
-def call(name):
+def print_outcomes_of_call(name):
     """Run the named call on the CPU and on XLA, and print both outcomes."""
     function, x = CALLS[name]
     try:
@@ -48,6 +48,6 @@ def main():
 
 
 if len(sys.argv) > 1:
-    call(sys.argv[1])
+    print_outcomes_of_call(sys.argv[1])
 else:
     main()

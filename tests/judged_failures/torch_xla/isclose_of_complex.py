@@ -9,7 +9,7 @@ import torch_xla  # noqa: F401  (registers the device)
 x = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex64)
 
 
-def outcome(call):
+def values_or_error(call):
     """Return the values of a call, or the error, as text."""
     try:
         return str(call(x.to("xla")).cpu().tolist())
@@ -17,9 +17,9 @@ def outcome(call):
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"
 
 
-plain = outcome(lambda y: torch.isclose(y, y))
-with_nan = outcome(lambda y: torch.isclose(y, y, equal_nan=True))
-is_nan = outcome(torch.isnan)
+plain = values_or_error(lambda y: torch.isclose(y, y))
+with_nan = values_or_error(lambda y: torch.isclose(y, y, equal_nan=True))
+is_nan = values_or_error(torch.isnan)
 print("isclose:", plain)
 print("isclose, equal_nan=True:", with_nan, "| CPU:", torch.isclose(x, x, equal_nan=True).tolist())
 print("isnan:", is_nan, "| CPU:", torch.isnan(x).tolist())

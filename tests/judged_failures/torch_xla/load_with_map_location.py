@@ -9,7 +9,7 @@ import torch_xla  # noqa: F401  (registers the device)
 from torch import nn
 
 
-def load(data, location):
+def devices_after_load(data, location):
     """Return the devices of the loaded tensors, or the error, as text."""
     try:
         loaded = torch.load(io.BytesIO(data), map_location=location)
@@ -26,7 +26,7 @@ for name, make in MODULES.items():
         buffer = io.BytesIO()
         torch.save(make().to(origin).state_dict(), buffer)
         for location in (None, "cpu", torch.device("xla"), "xla", "xla:0"):
-            result = load(buffer.getvalue(), location)
+            result = devices_after_load(buffer.getvalue(), location)
             print(f"{name} saved on {origin}, map_location={location!r}: {result}")
             if location not in (None, "cpu"):
                 refused.append("don't know how to restore" in result)
@@ -39,5 +39,5 @@ torch.serialization.register_package(
     lambda storage: None,
     lambda storage, location: storage if str(location).startswith("xla") else None,
 )
-print("saved on xla, map_location='xla', after register_package:", load(data_of_xla, "xla"))
+print("saved on xla, map_location='xla', after register_package:", devices_after_load(data_of_xla, "xla"))
 print("VERDICT:", "true" if all(refused) else "false")

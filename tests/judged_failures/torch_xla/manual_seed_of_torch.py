@@ -8,7 +8,7 @@ import torch_xla
 probabilities = torch.full((8, 8), 0.5, dtype=torch.bfloat16)
 
 
-def repeats(seed, spent=(0, 0), device="xla"):
+def draws_are_equal_after(seed, spent=(0, 0), device="xla"):
     """Return whether two draws on the device after ``seed(11)`` are equal.
 
     Between the seed and the draw, the CPU draws ``spent[0]`` numbers the first time and ``spent[1]`` the
@@ -23,10 +23,10 @@ def repeats(seed, spent=(0, 0), device="xla"):
     return torch.equal(*values)
 
 
-by_torch = repeats(torch.manual_seed)
-by_backend = repeats(torch_xla.manual_seed)
-print("same values after torch.manual_seed(11), CPU:", repeats(torch.manual_seed, device="cpu"))
+by_torch = draws_are_equal_after(torch.manual_seed)
+by_backend = draws_are_equal_after(torch_xla.manual_seed)
+print("same values after torch.manual_seed(11), CPU:", draws_are_equal_after(torch.manual_seed, device="cpu"))
 print("same values after torch.manual_seed(11), XLA:", by_torch)
 print("same values after torch_xla.manual_seed(11):", by_backend)
-print("the same, with draws from the host's generator:", repeats(torch_xla.manual_seed, (0, 7)))
+print("the same, with draws from the host's generator:", draws_are_equal_after(torch_xla.manual_seed, (0, 7)))
 print("VERDICT:", "true" if not by_torch else "false")

@@ -8,7 +8,7 @@ import torch_xla  # noqa: F401  (registers the device)
 host = (torch.arange(6).reshape(2, 3) * (1 + 1j)).to(torch.complex64)
 
 
-def outcome(call):
+def values_or_error(call):
     """Return the values of a call, or the error, as text."""
     try:
         return str(call(host.to("xla")).cpu().tolist())
@@ -17,15 +17,15 @@ def outcome(call):
 
 
 texts = {
-    "mean(x)": outcome(torch.mean),
-    "mean(x, 0)": outcome(lambda x: torch.mean(x, 0)),
-    "mean(x, (0, 1))": outcome(lambda x: torch.mean(x, (0, 1))),
-    "mean(x, 0, out=out)": outcome(
+    "mean(x)": values_or_error(torch.mean),
+    "mean(x, 0)": values_or_error(lambda x: torch.mean(x, 0)),
+    "mean(x, (0, 1))": values_or_error(lambda x: torch.mean(x, (0, 1))),
+    "mean(x, 0, out=out)": values_or_error(
         lambda x: torch.mean(x, 0, out=torch.empty(3, dtype=torch.complex64).to("xla"))
     ),
 }
 for name, text in texts.items():
     print(name, text)
-print("sum(x, 0)", outcome(lambda x: torch.sum(x, 0)), "| CPU: mean(x)", torch.mean(host).item())
+print("sum(x, 0)", values_or_error(lambda x: torch.sum(x, 0)), "| CPU: mean(x)", torch.mean(host).item())
 refused = all(text.startswith("raises") for text in texts.values())
 print("VERDICT:", "true" if refused else "false", "- the page says that complex dtypes are valid")

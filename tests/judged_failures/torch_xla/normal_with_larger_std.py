@@ -17,7 +17,7 @@ def shape(device, mean, std):
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:90]}"
 
 
-def out_shape(mean, std):
+def shape_of_out_or_error(mean, std):
     """Draw on XLA into an out= of the broadcast size. Return the shape of out=, or the error, as text."""
     out = torch.zeros(torch.broadcast_shapes(mean, std)).to("xla")
     try:
@@ -30,7 +30,7 @@ def out_shape(mean, std):
 refused = []
 for mean, std in (((1, 2, 3), (5, 2, 3)), ((1,), (2,)), ((5, 2, 3), (1, 2, 3)), ((5, 2, 3), (5, 2, 3))):
     on_xla = shape("xla", mean, std)
-    into = out_shape(mean, std)
+    into = shape_of_out_or_error(mean, std)
     print(mean, std, "| XLA:", on_xla, "| XLA, out=:", into, "| CPU:", shape("cpu", mean, std))
     refused.append(on_xla.startswith("raises") and into.startswith("raises"))
 words = " ".join((torch.normal.__doc__ or "").split())

@@ -21,7 +21,7 @@ if len(sys.argv) > 1:
     sys.exit()
 
 
-def run(name, factors):
+def call_in_new_process(name, factors):
     """Call pixel_shuffle with these factors in a new process. Return the factor, the shape and the
     correctness of each call, as text.
     """
@@ -31,10 +31,10 @@ def run(name, factors):
 
 wrong = []
 for name in ["float32", "bool", "int8", "int16", "bfloat16", "complex64"]:
-    after = run(name, "1,3")
+    after = call_in_new_process(name, "1,3")
     print(name, "| factors 1, 3:", after, flush=True)
     wrong.append("3:(1, 9, 2, 2):False" in after)
-alone, reverse = run("float32", "3"), run("float32", "3,1")
+alone, reverse = call_in_new_process("float32", "3"), call_in_new_process("float32", "3,1")
 print("float32 | factor 3 alone:", alone, "| factors 3, 1:", reverse)
 wrong.append(alone == "3:(1, 1, 6, 6):True")
 reason = "the shape depends on an earlier call, and contradicts the page"

@@ -11,7 +11,7 @@ import torch
 import torch_xla
 
 
-def measure(count, every):
+def measure_calls(count, every):
     """Make ``count`` calls, and wait for the device after each ``every`` calls. Print the time, and whether
     all results are right.
     """
@@ -30,7 +30,7 @@ def measure(count, every):
 
 
 if len(sys.argv) > 1:
-    measure(int(sys.argv[1]), int(sys.argv[2]))
+    measure_calls(int(sys.argv[1]), int(sys.argv[2]))
     sys.exit()
 results = {}
 for count, every in ((1, 1), (10, 10), (20, 20), (100, 100)):

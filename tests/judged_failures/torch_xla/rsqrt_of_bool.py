@@ -7,7 +7,7 @@ import torch
 import torch_xla  # noqa: F401  (registers the device)
 
 
-def values(op, x, **options):
+def values_or_error(op, x, **options):
     """Return the values of a call on XLA, or the error, as text."""
     try:
         return str(op(x.to("xla"), **options).cpu().tolist())
@@ -18,11 +18,11 @@ def values(op, x, **options):
 x = torch.tensor([True, True])
 refused = []
 for op in (torch.rsqrt, torch.sqrt, torch.exp, torch.tanh, torch.reciprocal):
-    text = values(op, x)
+    text = values_or_error(op, x)
     print(op.__name__, "bool:", text)
     refused.append(text.startswith("raises RuntimeError"))
-into = values(torch.rsqrt, x, out=torch.empty(2).to("xla"))
-integers = values(torch.rsqrt, torch.tensor([1, 4]))
+into = values_or_error(torch.rsqrt, x, out=torch.empty(2).to("xla"))
+integers = values_or_error(torch.rsqrt, torch.tensor([1, 4]))
 print("rsqrt bool, out= of float32:", into)
 print("rsqrt int64:", integers)
 named = "bool" in (torch.rsqrt.__doc__ or "")

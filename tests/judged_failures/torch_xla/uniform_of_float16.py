@@ -10,7 +10,7 @@ import torch
 import torch_xla
 
 
-def attempt(make):
+def outcome_of_call(make):
     """Return the outcome of a call and a wait, as text."""
     try:
         result = make()
@@ -20,18 +20,18 @@ def attempt(make):
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:100]}"
 
 
-def uniform(dtype):
+def make_uniform_call(dtype):
     """Return a function that draws ten numbers of a dtype on XLA."""
     return lambda: torch.zeros(10, dtype=dtype).to("xla").uniform_(-100, 100)
 
 
-first = attempt(uniform(torch.float16))
+first = outcome_of_call(make_uniform_call(torch.float16))
 failed = torch.zeros(10, dtype=torch.bool).to("xla")
-refusal = attempt(functools.partial(failed.uniform_, -100, 100))
-after = attempt(uniform(torch.float16))
-other = attempt(lambda: torch.ones(3).to("xla") + 1)
+refusal = outcome_of_call(functools.partial(failed.uniform_, -100, 100))
+after = outcome_of_call(make_uniform_call(torch.float16))
+other = outcome_of_call(lambda: torch.ones(3).to("xla") + 1)
 del failed
-last = attempt(uniform(torch.float16))
+last = outcome_of_call(make_uniform_call(torch.float16))
 print("float16 at first:", first)
 print("bool:", refusal)
 print("float16 while the bool tensor lives:", after)
@@ -43,7 +43,7 @@ for dtype in (torch.bool, torch.float8_e4m3fn):
         print(dtype, "CPU: works")
     except Exception as error:
         print(dtype, "CPU: raises", type(error).__name__, str(error).splitlines()[0][:80])
-print("float8 on XLA:", attempt(uniform(torch.float8_e4m3fn)))
+print("float8 on XLA:", outcome_of_call(make_uniform_call(torch.float8_e4m3fn)))
 alone = first.startswith("works") and last.startswith("works")
 carried = after.startswith("raises") and other.startswith("raises")
 reason = "float16 works; a bool tensor whose earlier call failed is still alive and makes every wait fail"

@@ -8,7 +8,7 @@ import torch_xla
 DTYPES = "float32 float64 float16 bfloat16 complex64 int8 int16 int32 int64"
 
 
-def take(base):
+def view_of_six_elements(base):
     """Return a view of six elements."""
     return base.as_strided((3, 2), (4, 1), 1)
 
@@ -17,11 +17,11 @@ contradicts = []
 for name in DTYPES.split():
     host = torch.arange(24).reshape(2, 3, 4).to(getattr(torch, name)).add(2)
     base = host.to("xla")
-    reads_right = torch.equal(take(base).cpu(), take(host))
-    view = take(base)
+    reads_right = torch.equal(view_of_six_elements(base).cpu(), view_of_six_elements(host))
+    view = view_of_six_elements(base)
     view.fill_(1)
     torch_xla.sync(wait=True)
-    take(host).fill_(1)
+    view_of_six_elements(host).fill_(1)
     unwritten = int((view.cpu() != 1).sum())
     wrong = (base.cpu() != host).nonzero().tolist()
     print(f"{name}: reads of the view are right: {reads_right}; after fill_(1), {unwritten} of 6 elements")

@@ -82,7 +82,7 @@ def test_a_pattern_may_match_the_plan_of_the_target_or_of_this_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = unsupported_patterns("acts/mine@int8") + '[operators.newer]\ndtypes = ["int8"]\n'
-    own = Plan([Case("sham", "acts", "mine", ("float32",))])
+    own = Plan([Case("artificial", "acts", "mine", ("float32",))])
     monkeypatch.setattr(
         target_file_patterns, "_full_plan", lambda: Plan([Case("operator", "p", "newer", ("int8",))])
     )

@@ -80,11 +80,11 @@ def check_operator(
     return recorder.result()
 
 
-def eager_results_of(operator: str, missing: Target) -> Iterator[tuple[str, str]]:
-    """Yield (property, dtype) for each result of an operator in eager mode on the target ``missing``."""
+def eager_results_of(operator: str, target: Target) -> Iterator[tuple[str, str]]:
+    """Yield (property, dtype) for each result of an operator in eager mode on the target ``target``."""
     for entry in properties("operator"):
         if "eager" in entry.modes:
-            for dtype in entry.applies(missing, subject_of("operator", operator)):
+            for dtype in entry.applies(target, subject_of("operator", operator)):
                 yield entry.name, dtype
 
 

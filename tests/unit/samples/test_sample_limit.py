@@ -24,4 +24,4 @@ def test_the_number_of_samples_follows_the_option(
 ) -> None:
     limit(limit_text)
     samples = [Sample(index, torch.ones(index % 2)) for index in range(100)]
-    assert len(SampleSet("sham", samples).chosen(sample_limit.limit())) == count
+    assert len(SampleSet("artificial", samples).chosen(sample_limit.limit())) == count

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions.sanitize.builds import KINDS, RULES
+from sessions.sanitize.builds import SANITIZER_BUILDS, SUPPRESSIONS_FOLDER
 from sessions.sanitize.reports import summaries
 from tests.support import ROOT
 
@@ -34,18 +34,18 @@ def test_a_report_without_a_summary_is_counted(tmp_path):
     assert summaries(tmp_path) == {"…ERROR: AddressSanitizer failed to allocate … bytes": 1}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", SANITIZER_BUILDS)
 def test_each_suppression_has_a_reason(name):
-    for file in KINDS[name].rules.values():
+    for file in SANITIZER_BUILDS[name].suppression_files.values():
         before = ""
-        for line in (RULES / file).read_text().splitlines():
+        for line in (SUPPRESSIONS_FOLDER / file).read_text().splitlines():
             assert not line or line.startswith("#") or before, f"{file}: {line} has no reason above it"
             assert not line.endswith(":*"), f"{file}: {line} covers everything"
             before = line
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_excluded_tests_exist(kind):
-    for test in KINDS[kind].left_out:
+@pytest.mark.parametrize("build", SANITIZER_BUILDS)
+def test_excluded_tests_exist(build):
+    for test in SANITIZER_BUILDS[build].omitted_tests:
         file, name = test.split("::")
         assert f"def {name}(" in (ROOT / file).read_text(), test

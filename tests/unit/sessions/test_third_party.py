@@ -22,7 +22,9 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="a" name="skipped"><skipped type="pytest.skip" message="/a/b/c.py wants
 more, see https://x.org/a/b"/></testcase>
 </testsuite></testsuites>"""
-CLIENT = programs.Client("program", "1.0", (), (), misses={"no profiler at once": "there is no profiler"})
+CLIENT = programs.ThirdPartyProgram(
+    "program", "1.0", (), (), known_failures={"no profiler at once": "there is no profiler"}
+)
 
 
 def test_failures_are_grouped_by_known_cause(tmp_path: Path) -> None:
@@ -133,11 +135,11 @@ def test_a_rerun_that_fails_in_one_rank_has_not_passed(tmp_path: Path) -> None:
 
 def test_tests_that_no_run_passes_are_named() -> None:
     runs = (
-        programs.Run("one", ("tests",)),
-        programs.Run("two", ("tests",)),
-        programs.Run("own", ("{backend}/t",)),
+        programs.ProgramTestRun("one", ("tests",)),
+        programs.ProgramTestRun("two", ("tests",)),
+        programs.ProgramTestRun("own", ("{backend}/t",)),
     )
-    client = programs.Client("program", "1.0", (), runs, tests=5)
+    client = programs.ThirdPartyProgram("program", "1.0", (), runs, own_test_count=5)
     outcomes = [
         reports.ProgramTestResults(
             client, "one", passed=["a"], expected={"": ["b"]}, skipped={"": ["c", "d"]}

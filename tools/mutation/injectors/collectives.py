@@ -1,4 +1,4 @@
-"""Inject mutants of a process group: the part that runs in the worker. The ranks run :mod:`rank_side`."""
+"""Inject mutants of a process group: the part that runs in the worker. The ranks run :mod:`rank_process`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from conformance.distributed import PREPARE
-from tools.mutation.injectors import rank_side
+from tools.mutation.injectors import rank_process
 from tools.mutation.injectors.injector import NO_DTYPE, Counts, Injector, Observed
 from tools.mutation.mutant import Mutant
 
-MUTATION_OPERATORS: Mapping[str, str] = {name: kind.description for name, kind in rank_side.BY_NAME.items()}
+MUTATION_OPERATORS: Mapping[str, str] = {
+    name: kind.description for name, kind in rank_process.BY_NAME.items()
+}
 
 
 class CollectiveInjector(Injector):
@@ -21,20 +23,20 @@ class CollectiveInjector(Injector):
     """
 
     def __init__(self) -> None:
-        functions_by_point, allowed = rank_side.functions_and_operators()
+        functions_by_point, allowed = rank_process.functions_and_operators()
         self.mutants = [
             Mutant(point, operator) for point in functions_by_point for operator in allowed[point]
         ]
         self._keeper = tempfile.TemporaryDirectory(prefix="conformance-power-")
         self._folder = Path(self._keeper.name)
-        os.environ[PREPARE] = rank_side.__name__
-        os.environ[rank_side.FOLDER] = str(self._folder)
+        os.environ[PREPARE] = rank_process.__name__
+        os.environ[rank_process.FOLDER] = str(self._folder)
         #: The number of lines already read of each file.
         self._lines: dict[Path, int] = {}
 
     def observe(self, on: bool) -> None:
         """Start or stop recording triggered mutants."""
-        self._write_command(rank_side.OBSERVE if on else "")
+        self._write_command(rank_process.OBSERVE if on else "")
 
     def take_observed(self) -> Observed:
         """Return the mutants that calls of any rank have triggered since this method was last called."""
@@ -66,7 +68,7 @@ class CollectiveInjector(Injector):
     def _write_command(self, text: str) -> None:
         temporary_file = self._folder / "part"
         temporary_file.write_text(text)
-        temporary_file.rename(self._folder / rank_side.COMMAND_FILE)
+        temporary_file.rename(self._folder / rank_process.COMMAND_FILE)
 
     def _new_events(self) -> Iterator[tuple[str, str]]:
         for path in sorted(self._folder.glob("*.seen")):

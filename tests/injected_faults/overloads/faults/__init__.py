@@ -17,12 +17,11 @@ from tests.injected_faults.overloads.faults import (
     shapes,
     values,
 )
-from tests.injected_faults.overloads.faults.planting import FAULTS, Fault, broken_subject
+from tests.injected_faults.overloads.faults.fault_registry import FAULTS, Fault, subject_with_fault
 
 __all__ = [
     "FAULTS",
     "Fault",
-    "broken_subject",
     "errors",
     "forms",
     "indices",
@@ -33,5 +32,6 @@ __all__ = [
     "random",
     "repeats",
     "shapes",
+    "subject_with_fault",
     "values",
 ]

@@ -6,11 +6,11 @@ from typing import Any
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-errors", "sum.dim_IntList", "float32", Kind.ERROR_TYPE)
-def any_dimension_is_accepted(overload: Overload) -> dict[str, Any]:
+def any_dimension_accepted(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, dim: Any, *args: Any, **kwargs: Any) -> Any:
         return overload.op(x, [dimension % max(x.dim(), 1) for dimension in dim], *args, **kwargs)
 
@@ -18,7 +18,7 @@ def any_dimension_is_accepted(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-errors", "transpose.int", "float32", Kind.ERROR_TYPE)
-def the_error_is_another(overload: Overload) -> dict[str, Any]:
+def wrong_error_type(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         try:
             return overload.op(*args)
@@ -29,7 +29,7 @@ def the_error_is_another(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-errors", "mul.Tensor", "float32", Kind.ERROR_TYPE)
-def a_result_that_does_not_fit_is_dropped(overload: Overload) -> dict[str, Any]:
+def in_place_shape_mismatch_ignored(overload: Overload) -> dict[str, Any]:
     def faulty_in_place(x: Any, y: Any) -> Any:
         try:
             return overload.in_place(x, y)
@@ -40,7 +40,7 @@ def a_result_that_does_not_fit_is_dropped(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-errors", "add.Tensor", "float32", Kind.ERROR_TYPE)
-def sizes_that_do_not_fit_are_an_index_error(overload: Overload) -> dict[str, Any]:
+def index_error_for_size_mismatch(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any, **kwargs: Any) -> Any:
         try:
             return overload.op(*args, **kwargs)
@@ -51,12 +51,12 @@ def sizes_that_do_not_fit_are_an_index_error(overload: Overload) -> dict[str, An
 
 
 @register_fault("overload-errors", "linalg_inv_ex", "float32", Kind.ERROR_TYPE)
-def singular_matrices_are_not_checked(overload: Overload) -> dict[str, Any]:
+def singular_matrices_not_reported(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, check_errors=False: overload.op(x)}
 
 
 @register_fault("overload-errors", "binomial", "float32", Kind.ERROR_TYPE)
-def probabilities_of_another_size_are_made_to_fit(overload: Overload) -> dict[str, Any]:
+def wrong_size_probabilities_accepted(overload: Overload) -> dict[str, Any]:
     def faulty_op(count: Any, probability: Any, *args: Any, **kwargs: Any) -> Any:
         same = probability.shape == count.shape
         return overload.op(count, probability if same else count / 1000, *args, **kwargs)

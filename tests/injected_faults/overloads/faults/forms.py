@@ -8,11 +8,11 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-forms", "_amp_update_scale_", "float32", Kind.ALIASING)
-def what_was_written_is_returned_as_a_copy(overload: Overload) -> dict[str, Any]:
+def op_returns_copy_of_written_argument(overload: Overload) -> dict[str, Any]:
     return {"op": lambda *args, **kwargs: overload.op(*args, **kwargs).clone()}
 
 
@@ -31,7 +31,7 @@ def in_place_writes_nothing(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "mul.Tensor", "int64", Kind.METADATA)
-def an_empty_out_stays_empty(overload: Overload) -> dict[str, Any]:
+def empty_out_is_not_resized(overload: Overload) -> dict[str, Any]:
     def faulty_out(*args: Any, out: Any, **kwargs: Any) -> Any:
         was_empty = out.numel() == 0
         overload.out(*args, out=out, **kwargs)
@@ -41,17 +41,17 @@ def an_empty_out_stays_empty(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "relu", "float32", Kind.ALIASING)
-def a_new_result_is_an_argument(overload: Overload) -> dict[str, Any]:
+def result_aliases_input(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x: x.copy_(overload.op(x))}
 
 
 @register_fault("overload-forms", "transpose.int", "float32", Kind.ALIASING)
-def a_view_is_a_copy(overload: Overload) -> dict[str, Any]:
+def copy_instead_of_view(overload: Overload) -> dict[str, Any]:
     return {"op": lambda *args: overload.op(*args).clone()}
 
 
 @register_fault("overload-forms", "transpose.int", "float32", Kind.VALUE)
-def a_negative_dimension_is_the_next_one(overload: Overload) -> dict[str, Any]:
+def wrong_result_for_negative_dimension(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, first: int, second: int) -> Any:
         result = overload.op(x, first, second)
         return result + 1 if first < 0 and x.numel() else result
@@ -60,7 +60,7 @@ def a_negative_dimension_is_the_next_one(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "ne.Tensor", "float32", Kind.VALUE)
-def true_is_two(overload: Overload) -> dict[str, Any]:
+def bool_true_stored_as_2(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         return (result.to(torch.uint8) * 2).view(torch.bool)
@@ -69,7 +69,7 @@ def true_is_two(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "mul.Tensor", "float32", Kind.STATE)
-def an_argument_is_overwritten(overload: Overload) -> dict[str, Any]:
+def second_argument_overwritten(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
         if y.numel():
@@ -88,12 +88,12 @@ def momentum_not_written(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "equal", "int64", Kind.VALUE)
-def always_equal(overload: Overload) -> dict[str, Any]:
+def equal_always_returns_true(overload: Overload) -> dict[str, Any]:
     return {"op": lambda left, right: True}
 
 
 @register_fault("overload-forms", "bmm", "float32", Kind.ALIASING)
-def a_product_with_one_is_the_argument(overload: Overload) -> dict[str, Any]:
+def product_with_identity_returns_argument(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any) -> Any:
         return x if torch.equal(y, torch.eye(y.shape[-1]).expand_as(y)) else overload.op(x, y)
 
@@ -101,12 +101,12 @@ def a_product_with_one_is_the_argument(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "max_pool2d_with_indices_backward", "float32", Kind.VALUE)
-def the_gradient_is_that_of_a_sum(overload: Overload) -> dict[str, Any]:
+def incoming_gradient_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda grad, *args: overload.op(torch.ones_like(grad), *args)}
 
 
 @register_fault("overload-forms", "_batch_norm_with_update", "float32", Kind.VALUE)
-def statistics_are_not_written_beside_out(overload: Overload) -> dict[str, Any]:
+def out_form_does_not_write_statistics(overload: Overload) -> dict[str, Any]:
     def faulty_out(
         x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *options: Any, **outs: Any
     ) -> Any:
@@ -116,12 +116,12 @@ def statistics_are_not_written_beside_out(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "norm.ScalarOpt_dim", "float32", Kind.VALUE)
-def the_norm_into_out_is_twice_as_large(overload: Overload) -> dict[str, Any]:
+def out_form_of_norm_doubled(overload: Overload) -> dict[str, Any]:
     return {"out": lambda *args, out: overload.out(*args, out=out).mul_(2)}
 
 
 @register_fault("overload-forms", "mode", "float64", Kind.VALUE)
-def indices_are_not_written_to_out(overload: Overload) -> dict[str, Any]:
+def out_form_does_not_write_indices(overload: Overload) -> dict[str, Any]:
     def faulty_out(*args: Any, values: Any, indices: Any, **kwargs: Any) -> Any:
         overload.out(*args, values=values, indices=torch.empty_like(indices), **kwargs)
         return values, indices
@@ -130,7 +130,7 @@ def indices_are_not_written_to_out(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "mode", "bool", Kind.VALUE)
-def a_frequent_bool_is_stored_as_2(overload: Overload) -> dict[str, Any]:
+def mode_of_bools_stored_as_2(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any, **kwargs: Any) -> Any:
         values, indices = overload.op(*args, **kwargs)
         values.view(torch.uint8).mul_(2)
@@ -140,17 +140,17 @@ def a_frequent_bool_is_stored_as_2(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "special_chebyshev_polynomial_u", "int32", Kind.VALUE)
-def a_degree_is_one_less(overload: Overload) -> dict[str, Any]:
+def polynomial_degree_one_too_low(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, n: overload.op(x, (n - 1).clamp_min(0))}
 
 
 @register_fault("overload-forms", "native_dropout_backward", "float32", Kind.VALUE)
-def a_mask_is_ignored(overload: Overload) -> dict[str, Any]:
+def dropout_mask_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda grad, mask, scale: grad * scale}
 
 
 @register_fault("overload-forms", "native_layer_norm", "bfloat16", Kind.VALUE)
-def an_out_of_16_bits_beside_statistics_is_not_written(overload: Overload) -> dict[str, Any]:
+def bfloat16_out_beside_statistics_not_written(overload: Overload) -> dict[str, Any]:
     def faulty_out(*args: Any, out0: Any, **kwargs: Any) -> Any:
         old = out0.clone()
         result = overload.out(*args, out0=out0, **kwargs)
@@ -161,7 +161,7 @@ def an_out_of_16_bits_beside_statistics_is_not_written(overload: Overload) -> di
 
 
 @register_fault("overload-forms", "_softmax_backward_data", "float32", Kind.VALUE)
-def a_softmax_from_the_end_gives_another_gradient(overload: Overload) -> dict[str, Any]:
+def wrong_softmax_gradient_for_negative_dimension(overload: Overload) -> dict[str, Any]:
     def faulty_op(gradient: Any, result: Any, dim: int, *args: Any) -> Any:
         right = overload.op(gradient, result, dim, *args)
         return right + 1 if dim < 0 else right
@@ -170,5 +170,5 @@ def a_softmax_from_the_end_gives_another_gradient(overload: Overload) -> dict[st
 
 
 @register_fault("overload-forms", "binary_cross_entropy", "float16", Kind.ALIASING)
-def an_out_is_returned_as_a_copy_where_the_first_call_is_refused(overload: Overload) -> dict[str, Any]:
+def out_form_returns_copy(overload: Overload) -> dict[str, Any]:
     return {"out": lambda *args, **kwargs: overload.out(*args, **kwargs).clone()}

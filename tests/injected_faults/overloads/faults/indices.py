@@ -6,11 +6,11 @@ from typing import Any
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-indices", "index_select", "float32", Kind.ERROR_TYPE)
-def indices_out_of_range_name_the_last_element(overload: Overload) -> dict[str, Any]:
+def out_of_range_indices_clamped(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, dim: int, index: Any) -> Any:
         return overload.op(x, dim, index.clamp(-x.shape[dim], x.shape[dim] - 1))
 

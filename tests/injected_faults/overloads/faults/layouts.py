@@ -8,31 +8,35 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import at_offset_zero, read_as_dense, register_fault
+from tests.injected_faults.overloads.faults.fault_registry import (
+    read_as_dense,
+    register_fault,
+    with_offset_zero,
+)
 
 
 @register_fault("overload-layouts", "sub.Tensor", "float32", Kind.VALUE)
-def strides_of_the_second_argument_are_ignored(overload: Overload) -> dict[str, Any]:
+def strides_of_second_argument_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, y, **kwargs: overload.op(x, read_as_dense(y), **kwargs)}
 
 
 @register_fault("overload-layouts", "mul.Tensor", "bool", Kind.VALUE)
-def strides_are_ignored_in_place(overload: Overload) -> dict[str, Any]:
+def in_place_ignores_strides(overload: Overload) -> dict[str, Any]:
     return {"in_place": lambda x, y, **kwargs: overload.in_place(x, read_as_dense(y), **kwargs)}
 
 
 @register_fault("overload-layouts", "bmm", "float32", Kind.VALUE)
-def offsets_of_strided_arguments_are_ignored(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda x, y: overload.op(x if x.is_contiguous() else at_offset_zero(x), y)}
+def storage_offsets_of_strided_arguments_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, y: overload.op(x if x.is_contiguous() else with_offset_zero(x), y)}
 
 
 @register_fault("overload-layouts", "relu", "float32", Kind.VALUE)
-def expanded_arguments_are_read_as_dense(overload: Overload) -> dict[str, Any]:
+def expanded_arguments_read_as_dense(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x: overload.op(read_as_dense(x) if 0 in x.stride() else x)}
 
 
 @register_fault("overload-layouts", "scatter.src", "float32", Kind.VALUE)
-def expanded_places_are_read_as_dense(overload: Overload) -> dict[str, Any]:
+def expanded_index_read_as_dense(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, dim: int, index: Any, source: Any) -> Any:
         read = read_as_dense(index) % x.shape[dim] if 0 in index.stride() else index
         return overload.op(x, dim, read, source)
@@ -41,21 +45,21 @@ def expanded_places_are_read_as_dense(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-layouts", "isin.Tensor_Tensor", "float32", Kind.VALUE)
-def expanded_elements_are_read_as_dense(overload: Overload) -> dict[str, Any]:
+def expanded_test_elements_read_as_dense(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, y, **kwargs: overload.op(x, read_as_dense(y) if 0 in y.stride() else y, **kwargs)}
 
 
 @register_fault("overload-layouts", "add.Tensor", "float32", Kind.VALUE)
-def offsets_in_channels_last_are_ignored(overload: Overload) -> dict[str, Any]:
+def channels_last_storage_offsets_ignored(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any, **kwargs: Any) -> Any:
         last = y.dim() == 4 and not y.is_contiguous() and y.is_contiguous(memory_format=torch.channels_last)
-        return overload.op(x, at_offset_zero(y) if last else y, **kwargs)
+        return overload.op(x, with_offset_zero(y) if last else y, **kwargs)
 
     return {"op": faulty_op}
 
 
 @register_fault("overload-layouts", "mul.Tensor", "float32", Kind.STATE)
-def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
+def out_form_writes_past_end(overload: Overload) -> dict[str, Any]:
     def faulty_out(*args: Any, out: Any) -> Any:
         overload.out(*args, out=out)
         room = out.untyped_storage().nbytes() // out.itemsize
@@ -68,7 +72,7 @@ def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-layouts", "native_batch_norm_backward", "float32", Kind.VALUE)
-def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> dict[str, Any]:
+def strides_of_running_statistics_ignored(overload: Overload) -> dict[str, Any]:
     """Ignore the strides of running statistics. Only calls in evaluation mode reveal the fault, because in
     training mode the result does not depend on running statistics. The first recorded calls are in training
     mode, so a check of only the first calls would miss the fault.
@@ -81,16 +85,16 @@ def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> di
 
 
 @register_fault("overload-layouts", "logical_and", "float32", Kind.VALUE)
-def offsets_in_channels_last_are_ignored_of_what_is_true_or_false(overload: Overload) -> dict[str, Any]:
+def channels_last_offsets_ignored_by_logical_op(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any) -> Any:
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        return overload.op(at_offset_zero(x) if last else x, y)
+        return overload.op(with_offset_zero(x) if last else x, y)
 
     return {"op": faulty_op}
 
 
 @register_fault("overload-layouts", "_segment_reduce_backward", "bfloat16", Kind.VALUE)
-def expanded_offsets_are_read_as_the_first(overload: Overload) -> dict[str, Any]:
+def wrong_result_for_expanded_offsets(overload: Overload) -> dict[str, Any]:
     def faulty_op(
         grad: Any, output: Any, data: Any, reduce: str, *, offsets: Any = None, **kwargs: Any
     ) -> Any:

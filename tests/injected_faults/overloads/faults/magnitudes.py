@@ -8,11 +8,11 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-magnitudes", "sigmoid", "float32", Kind.VALUE)
-def the_tail_is_too_large(overload: Overload) -> dict[str, Any]:
+def results_in_tail_too_large(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any) -> Any:
         result = overload.op(x)
         return torch.where(x < -12, 1.5 * result, result)
@@ -21,5 +21,5 @@ def the_tail_is_too_large(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-magnitudes", "expm1", "float64", Kind.VALUE)
-def digits_are_lost_near_zero(overload: Overload) -> dict[str, Any]:
+def expm1_inaccurate_near_zero(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x: torch.exp(x) - 1}

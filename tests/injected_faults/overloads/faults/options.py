@@ -6,16 +6,16 @@ from typing import Any
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-options", "add.Tensor", "float32", Kind.VALUE)
-def alpha_is_ignored_in_place(overload: Overload) -> dict[str, Any]:
+def in_place_ignores_alpha(overload: Overload) -> dict[str, Any]:
     return {"in_place": lambda x, y, **kwargs: overload.in_place(x, y)}
 
 
 @register_fault("overload-options", "sub.Tensor", "float32", Kind.VALUE)
-def arguments_change_places(overload: Overload) -> dict[str, Any]:
+def arguments_swapped(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any, **kwargs: Any) -> Any:
         return overload.op(y, x, **kwargs) if x.shape == y.shape else overload.op(x, y, **kwargs)
 
@@ -23,12 +23,12 @@ def arguments_change_places(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-options", "sum.dim_IntList", "float32", Kind.METADATA)
-def dimensions_are_always_kept(overload: Overload) -> dict[str, Any]:
+def keepdim_always_true(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, dim, keepdim=False, **kwargs: overload.op(x, dim, True, **kwargs)}
 
 
 @register_fault("overload-options", "convolution_backward", "float32", Kind.VALUE)
-def a_gradient_alone_is_wrong(overload: Overload) -> dict[str, Any]:
+def wrong_if_only_one_gradient_requested(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         results = list(overload.op(*args))
         if sum(args[-1]) == 1 and results[1] is not None:
@@ -39,12 +39,12 @@ def a_gradient_alone_is_wrong(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-options", "nan_to_num", "float32", Kind.VALUE)
-def the_number_for_nan_is_ignored(overload: Overload) -> dict[str, Any]:
+def nan_replacement_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, nan=None, *args: overload.op(x, None, *args)}
 
 
 @register_fault("overload-options", "avg_pool2d", "float32", Kind.VALUE)
-def padding_always_counts(overload: Overload) -> dict[str, Any]:
+def count_include_pad_always_true(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any, count_include_pad: bool = True, **kwargs: Any) -> Any:
         return overload.op(*args[:5], count_include_pad=True, **kwargs)
 
@@ -52,7 +52,7 @@ def padding_always_counts(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-options", "_scaled_mm", "float8_e4m3fn", Kind.VALUE)
-def a_bias_is_ignored(overload: Overload) -> dict[str, Any]:
+def bias_ignored(overload: Overload) -> dict[str, Any]:
     def faulty_op(
         x: Any, y: Any, second: Any, third: Any, bias: Any = None, *rest: Any, **kwargs: Any
     ) -> Any:
@@ -62,12 +62,12 @@ def a_bias_is_ignored(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-options", "_ctc_loss", "float32", Kind.VALUE)
-def another_blank_is_ignored(overload: Overload) -> dict[str, Any]:
+def blank_label_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda *args: overload.op(*args[:4])}
 
 
 @register_fault("overload-forms", "_linalg_solve_ex", "float32", Kind.VALUE)
-def a_side_is_ignored(overload: Overload) -> dict[str, Any]:
+def right_side_solve_transposed(overload: Overload) -> dict[str, Any]:
     def faulty_op(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
         if not left and a.shape[-1] == b.shape[-1]:
             return overload.op(a.mT.contiguous(), b, left=False, check_errors=check_errors)
@@ -77,17 +77,17 @@ def a_side_is_ignored(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-forms", "batch_norm_backward", "float32", Kind.VALUE)
-def running_statistics_are_not_used(overload: Overload) -> dict[str, Any]:
+def running_statistics_not_used(overload: Overload) -> dict[str, Any]:
     return {"op": lambda *args: overload.op(*args[:7], True, *args[8:])}
 
 
 @register_fault("overload-forms", "embedding_dense_backward", "float32", Kind.VALUE)
-def a_padding_has_a_gradient(overload: Overload) -> dict[str, Any]:
+def padding_index_gets_gradient(overload: Overload) -> dict[str, Any]:
     return {"op": lambda grad, indices, rows, padding, scale: overload.op(grad, indices, rows, -1, scale)}
 
 
 @register_fault("overload-options", "addmm", "float32", Kind.VALUE)
-def a_factor_is_that_of_the_first_call_of_these_sizes(overload: Overload) -> dict[str, Any]:
+def beta_of_first_call_with_same_sizes_reused(overload: Overload) -> dict[str, Any]:
     first: dict[Any, Any] = {}
 
     def faulty_op(x: Any, first_matrix: Any, second_matrix: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -98,7 +98,7 @@ def a_factor_is_that_of_the_first_call_of_these_sizes(overload: Overload) -> dic
 
 
 @register_fault("overload-options", "_softmax_backward_data", "float32", Kind.VALUE)
-def a_dimension_is_that_of_the_first_call_of_these_sizes(overload: Overload) -> dict[str, Any]:
+def dimension_of_first_call_with_same_sizes_reused(overload: Overload) -> dict[str, Any]:
     first: dict[Any, int] = {}
 
     def faulty_op(grad: Any, result: Any, dim: int, dtype: Any) -> Any:

@@ -8,11 +8,11 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-random", "uniform", "float32", Kind.STATE)
-def draws_beside_the_tensor(overload: Overload) -> dict[str, Any]:
+def in_place_draw_writes_outside_view(overload: Overload) -> dict[str, Any]:
     def faulty_in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
         overload.in_place(x, *args, **kwargs)
         if x.storage_offset():
@@ -23,7 +23,7 @@ def draws_beside_the_tensor(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-random", "bernoulli", "float32", Kind.STATE)
-def the_form_with_out_draws_the_same_again(overload: Overload) -> dict[str, Any]:
+def out_form_does_not_advance_generator(overload: Overload) -> dict[str, Any]:
     def faulty_out(*args: Any, out: Any, **kwargs: Any) -> Any:
         state = torch.get_rng_state()
         overload.out(*args, out=out, **kwargs)
@@ -34,7 +34,7 @@ def the_form_with_out_draws_the_same_again(overload: Overload) -> dict[str, Any]
 
 
 @register_fault("overload-random", "uniform", "float32", Kind.STATE)
-def the_generator_stands_still(overload: Overload) -> dict[str, Any]:
+def op_does_not_advance_generator(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any, **kwargs: Any) -> Any:
         state = torch.get_rng_state()
         result = overload.op(*args, **kwargs)
@@ -45,7 +45,7 @@ def the_generator_stands_still(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-random", "uniform", "float32", Kind.STATE)
-def a_draw_begins_with_the_last_number(overload: Overload) -> dict[str, Any]:
+def generator_advances_one_too_few(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
         state = torch.get_rng_state()
         result = overload.op(x, *args, **kwargs)
@@ -57,13 +57,13 @@ def a_draw_begins_with_the_last_number(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-random", "uniform", "float32", Kind.STATE)
-def the_seed_does_not_count(overload: Overload) -> dict[str, Any]:
+def seed_ignored(overload: Overload) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(5)
     return {"op": lambda x, *args, **kwargs: torch.rand(x.shape, dtype=x.dtype, generator=generator)}
 
 
 @register_fault("overload-random", "bernoulli", "float32", Kind.STATE)
-def every_draw_is_the_first(overload: Overload) -> dict[str, Any]:
+def every_draw_uses_seed_0(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
         generator = torch.Generator().manual_seed(0)
         return overload.op(x, *args, generator=generator)
@@ -72,7 +72,7 @@ def every_draw_is_the_first(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-random", "uniform", "float32", Kind.STATE)
-def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
+def half_of_previous_draw_repeated(overload: Overload) -> dict[str, Any]:
     before: list[torch.Tensor] = []
     state: list[torch.Tensor] = []
 
@@ -92,17 +92,17 @@ def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-random", "random.to", "int32", Kind.ALIASING)
-def drawn_in_place_returns_a_copy(overload: Overload) -> dict[str, Any]:
+def in_place_draw_returns_copy(overload: Overload) -> dict[str, Any]:
     return {"in_place": lambda x, *args, **kwargs: overload.in_place(x, *args, **kwargs).clone()}
 
 
 @register_fault("overload-random", "bernoulli.p", "float32", Kind.VALUE)
-def nothing_is_drawn(overload: Overload) -> dict[str, Any]:
+def random_result_all_zeros(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, p, **kwargs: overload.op(x, p, **kwargs).mul_(0)}
 
 
 @register_fault("overload-random", "gru.data", "float32", Kind.STATE)
-def a_layer_drops_the_same_again(overload: Overload) -> dict[str, Any]:
+def layer_dropout_does_not_advance_generator(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         state = torch.get_rng_state()
         results = overload.op(*args)
@@ -113,7 +113,7 @@ def a_layer_drops_the_same_again(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-random", "uniform", "float32", Kind.VALUE)
-def a_range_in_place_is_that_of_the_first_call(overload: Overload) -> dict[str, Any]:
+def in_place_draw_reuses_first_range(overload: Overload) -> dict[str, Any]:
     first: list[Any] = []
 
     def faulty_in_place(x: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
@@ -38,7 +38,7 @@ def one_call_in_97_is_wrong_in_place(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-repeats", "mul.Tensor", "float32", Kind.VALUE)
-def the_result_of_the_call_before(overload: Overload) -> dict[str, Any]:
+def result_of_earlier_call_returned(overload: Overload) -> dict[str, Any]:
     results_by_form: dict[Any, Any] = {}
 
     def faulty_op(x: Any, y: Any) -> Any:
@@ -49,7 +49,7 @@ def the_result_of_the_call_before(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
-def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, Any]:
+def threads_share_intermediate_memory(overload: Overload) -> dict[str, Any]:
     inside: set[int] = set()
 
     def faulty_op(x: Any) -> Any:
@@ -65,7 +65,7 @@ def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, 
 
 
 @register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
-def threads_share_the_memory_of_the_result(overload: Overload) -> dict[str, Any]:
+def threads_share_result_memory(overload: Overload) -> dict[str, Any]:
     shared: dict[str, torch.Tensor] = {}
 
     def faulty_op(x: Any) -> Any:
@@ -79,7 +79,7 @@ def threads_share_the_memory_of_the_result(overload: Overload) -> dict[str, Any]
 
 
 @register_fault("overload-repeats", "relu", "float32", Kind.EXCEPTION)
-def only_the_first_thread_may_call(overload: Overload) -> dict[str, Any]:
+def raises_outside_main_thread(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the kernel belongs to another thread")
@@ -89,7 +89,7 @@ def only_the_first_thread_may_call(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-repeats", "mish", "float32", Kind.VALUE)
-def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
+def one_mish_call_in_97_is_wrong(overload: Overload) -> dict[str, Any]:
     count = 0
 
     def faulty_op(x: Any) -> Any:
@@ -101,7 +101,7 @@ def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-repeats", "relu", "float32", Kind.VALUE)
-def results_depend_on_what_memory_held(overload: Overload) -> dict[str, Any]:
+def result_depends_on_uninitialised_memory(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any) -> Any:
         new_tensor = torch.empty_like(x)
         return overload.op(x) + new_tensor.isnan()
@@ -123,7 +123,7 @@ def one_call_in_97_writes_nothing(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-repeats", "_batch_norm_with_update", "float32", Kind.VALUE)
-def one_call_in_97_with_out_keeps_the_statistics(overload: Overload) -> dict[str, Any]:
+def one_out_call_in_97_skips_statistics(overload: Overload) -> dict[str, Any]:
     calls = 0
 
     def faulty_out(x: Any, weight: Any, bias: Any, mean: Any, *args: Any, **outs: Any) -> Any:
@@ -136,7 +136,7 @@ def one_call_in_97_with_out_keeps_the_statistics(overload: Overload) -> dict[str
 
 
 @register_fault("overload-repeats", "_batch_norm_with_update", "float32", Kind.EXCEPTION)
-def one_call_in_97_with_out_raises(overload: Overload) -> dict[str, Any]:
+def one_out_call_in_97_raises(overload: Overload) -> dict[str, Any]:
     calls = 0
 
     def faulty_out(*args: Any, **outs: Any) -> Any:

@@ -8,11 +8,11 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault, wrong_result_if
+from tests.injected_faults.overloads.faults.fault_registry import add_one_to_result_if, register_fault
 
 
 @register_fault("overload-shapes", "sqrt", "float16", Kind.VALUE)
-def wrong_beyond_2_to_the_20(overload: Overload) -> dict[str, Any]:
+def wrong_beyond_element_2_to_the_20(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any) -> Any:
         result = overload.op(x)
         result.view(-1)[1 << 20 :] += 1
@@ -23,26 +23,26 @@ def wrong_beyond_2_to_the_20(overload: Overload) -> dict[str, Any]:
 
 @register_fault("overload-shapes", "add.Tensor", "float32", Kind.VALUE)
 def wrong_above_65536_elements(overload: Overload) -> dict[str, Any]:
-    return wrong_result_if(lambda x: x.numel() > 65_536)(overload)
+    return add_one_to_result_if(lambda x: x.numel() > 65_536)(overload)
 
 
 @register_fault("overload-shapes", "sum.dim_IntList", "int64", Kind.VALUE)
 def wrong_above_4096_elements(overload: Overload) -> dict[str, Any]:
-    return wrong_result_if(lambda x: x.numel() > 4096)(overload)
+    return add_one_to_result_if(lambda x: x.numel() > 4096)(overload)
 
 
 @register_fault("overload-shapes", "relu", "float32", Kind.VALUE)
 def wrong_for_six_dimensions(overload: Overload) -> dict[str, Any]:
-    return wrong_result_if(lambda x: x.dim() == 6)(overload)
+    return add_one_to_result_if(lambda x: x.dim() == 6)(overload)
 
 
 @register_fault("overload-shapes", "mul.Tensor", "float32", Kind.VALUE)
 def wrong_for_scalars(overload: Overload) -> dict[str, Any]:
-    return wrong_result_if(lambda x: x.dim() == 0)(overload)
+    return add_one_to_result_if(lambda x: x.dim() == 0)(overload)
 
 
 @register_fault("overload-shapes", "where.self", "bool", Kind.VALUE)
-def a_column_as_condition_is_shifted(overload: Overload) -> dict[str, Any]:
+def column_condition_shifted(overload: Overload) -> dict[str, Any]:
     def faulty_op(condition: Any, x: Any, y: Any) -> Any:
         is_column = condition.dim() > 1 and condition.shape[-1] == 1 < x.shape[-1]
         return overload.op(condition.roll(1) if is_column else condition, x, y)
@@ -51,7 +51,7 @@ def a_column_as_condition_is_shifted(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "cat", "float32", Kind.EXCEPTION)
-def refuses_what_is_empty(overload: Overload) -> dict[str, Any]:
+def raises_for_empty_tensors(overload: Overload) -> dict[str, Any]:
     def faulty_op(tensors: Any, *args: Any) -> Any:
         if any(tensor.numel() == 0 for tensor in tensors):
             raise RuntimeError("empty")
@@ -61,7 +61,7 @@ def refuses_what_is_empty(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "cat", "float32", Kind.VALUE)
-def one_empty_tensor_ends_the_list(overload: Overload) -> dict[str, Any]:
+def cat_with_empty_tensor_returns_zeros(overload: Overload) -> dict[str, Any]:
     def faulty_op(tensors: Any, dim: int = 0) -> Any:
         result = overload.op(tensors, dim)
         return result * 0 if any(not t.numel() for t in tensors) else result
@@ -70,12 +70,12 @@ def one_empty_tensor_ends_the_list(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "mm", "float32", Kind.VALUE)
-def a_sum_ends_after_4096_products(overload: Overload) -> dict[str, Any]:
+def mm_sums_only_4096_products(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, y: overload.op(x[:, :4096], y[:4096])}
 
 
 @register_fault("overload-shapes", "bmm", "float32", Kind.VALUE)
-def a_batch_ends_after_512_matrices(overload: Overload) -> dict[str, Any]:
+def bmm_computes_only_512_matrices(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
         result[512:] = 0
@@ -85,17 +85,17 @@ def a_batch_ends_after_512_matrices(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "nonzero", "float32", Kind.VALUE)
-def wrong_for_65537_places(overload: Overload) -> dict[str, Any]:
-    return wrong_result_if(lambda x: x.count_nonzero().item() > 65_536)(overload)
+def wrong_above_65536_nonzero_elements(overload: Overload) -> dict[str, Any]:
+    return add_one_to_result_if(lambda x: x.count_nonzero().item() > 65_536)(overload)
 
 
 @register_fault("overload-shapes", "glu_jvp", "float32", Kind.VALUE)
-def wrong_in_many_rows(overload: Overload) -> dict[str, Any]:
-    return wrong_result_if(lambda x: x.numel() > 4096)(overload)
+def wrong_jvp_above_4096_elements(overload: Overload) -> dict[str, Any]:
+    return add_one_to_result_if(lambda x: x.numel() > 4096)(overload)
 
 
 @register_fault("overload-shapes", "threshold_backward", "bfloat16", Kind.VALUE)
-def wrong_behind_65536_elements_of_low_precision(overload: Overload) -> dict[str, Any]:
+def wrong_past_element_65536_in_bfloat16(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         if result.numel() > 65_536:
@@ -106,7 +106,7 @@ def wrong_behind_65536_elements_of_low_precision(overload: Overload) -> dict[str
 
 
 @register_fault("overload-shapes", "_log_softmax_backward_data", "bfloat16", Kind.VALUE)
-def large_where_much_is_added_up(overload: Overload) -> dict[str, Any]:
+def wrong_past_element_4096_in_bfloat16(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         if result.numel() > 4096:
@@ -117,7 +117,7 @@ def large_where_much_is_added_up(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "take", "float32", Kind.METADATA)
-def other_strides_in_four_dimensions(overload: Overload) -> dict[str, Any]:
+def channels_last_result_in_four_dimensions(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any) -> Any:
         result = overload.op(*args)
         return result.contiguous(memory_format=torch.channels_last) if result.dim() == 4 else result
@@ -126,12 +126,12 @@ def other_strides_in_four_dimensions(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "gather", "float32", Kind.VALUE)
-def wrong_in_six_dimensions(overload: Overload) -> dict[str, Any]:
+def wrong_gather_in_six_dimensions(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, *args: overload.op(x, *args) + (1 if x.dim() == 6 else 0)}
 
 
 @register_fault("overload-shapes", "unfold_backward", "float32", Kind.VALUE)
-def windows_of_nothing_leave_ones(overload: Overload) -> dict[str, Any]:
+def ones_for_empty_unfold_gradient(overload: Overload) -> dict[str, Any]:
     def faulty_op(grad: Any, *args: Any) -> Any:
         result = overload.op(grad, *args)
         return result if grad.numel() else torch.ones_like(result)
@@ -140,7 +140,7 @@ def windows_of_nothing_leave_ones(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "_embedding_bag", "float32", Kind.VALUE)
-def a_bag_ends_after_1024_rows(overload: Overload) -> dict[str, Any]:
+def embedding_rows_above_1024_are_zero(overload: Overload) -> dict[str, Any]:
     def faulty_op(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> Any:
         weight = weight.clone()
         weight[1024:] = 0
@@ -150,7 +150,7 @@ def a_bag_ends_after_1024_rows(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "mm", "bfloat16", Kind.VALUE)
-def long_products_are_too_large(overload: Overload) -> dict[str, Any]:
+def long_dot_products_too_large(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
         # Count only nonzero elements. Products with zeros add nothing, so sums of mostly zeros stay correct.
@@ -160,7 +160,7 @@ def long_products_are_too_large(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-shapes", "sum", "bfloat16", Kind.VALUE)
-def sums_end_when_an_addend_is_lost(overload: Overload) -> dict[str, Any]:
+def bfloat16_sums_saturate(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, **kwargs: Any) -> Any:
         # A running sum in bfloat16 does not grow beyond 256 times the largest addend.
         result = overload.op(x, **kwargs)

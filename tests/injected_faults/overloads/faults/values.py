@@ -8,18 +8,18 @@ import torch
 
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
-from tests.injected_faults.overloads.faults.planting import register_fault
+from tests.injected_faults.overloads.faults.fault_registry import register_fault
 
 
 @register_fault("overload-values", "add.Tensor", "float32", Kind.VALUE)
-def nan_of_the_second_argument_is_lost(overload: Overload) -> dict[str, Any]:
+def nan_of_second_argument_lost(overload: Overload) -> dict[str, Any]:
     return {
         "op": lambda x, y, **kwargs: overload.op(x, torch.nan_to_num(y, posinf=None, neginf=None), **kwargs)
     }
 
 
 @register_fault("overload-values", "add.Tensor", "float32", Kind.VALUE)
-def infinity_becomes_the_largest_number(overload: Overload) -> dict[str, Any]:
+def infinity_becomes_largest_finite_number(overload: Overload) -> dict[str, Any]:
     largest = torch.finfo(torch.float32).max
 
     def faulty_in_place(x: Any, y: Any, **kwargs: Any) -> Any:
@@ -29,12 +29,12 @@ def infinity_becomes_the_largest_number(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-values", "add.Tensor", "int64", Kind.VALUE)
-def integers_go_through_float64(overload: Overload) -> dict[str, Any]:
+def integers_rounded_to_float64(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, y, **kwargs: overload.op(x.double().long(), y, **kwargs)}
 
 
 @register_fault("overload-values", "clone", "float32", Kind.VALUE)
-def the_sign_of_zero_is_lost(overload: Overload) -> dict[str, Any]:
+def sign_of_zero_lost(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, **kwargs: overload.op(x, **kwargs) + 0.0}
 
 
@@ -48,29 +48,29 @@ def subnormal_numbers_become_zero(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-values", "sum.dim_IntList", "float32", Kind.VALUE)
-def nan_is_left_out_of_sums(overload: Overload) -> dict[str, Any]:
+def nan_omitted_from_sums(overload: Overload) -> dict[str, Any]:
     return {
         "op": lambda x, *args, **kwargs: overload.op(x.nan_to_num(posinf=None, neginf=None), *args, **kwargs)
     }
 
 
 @register_fault("overload-values", "sin", "float32", Kind.ALIASING)
-def zeros_return_the_argument(overload: Overload) -> dict[str, Any]:
+def argument_returned_for_zero_operand(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x: x if not bool(x.any()) else overload.op(x)}
 
 
 @register_fault("overload-values", "round", "float32", Kind.VALUE)
-def a_half_is_rounded_up(overload: Overload) -> dict[str, Any]:
+def half_rounded_up_instead_of_even(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x: torch.where(x.frac().abs() == 0.5, x.ceil(), overload.op(x))}
 
 
 @register_fault("overload-values", "argmax", "int64", Kind.VALUE)
-def integers_are_ordered_as_float64(overload: Overload) -> dict[str, Any]:
+def integers_compared_as_float64(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, *args, **kwargs: overload.op(x.double(), *args, **kwargs)}
 
 
 @register_fault("overload-values", "add.Tensor", "float32", Kind.VALUE)
-def a_zero_has_no_sign_beside_zeros(overload: Overload) -> dict[str, Any]:
+def sign_of_zero_lost_among_zeros(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any, **kwargs: Any) -> Any:
         result = overload.op(*args, **kwargs)
         return torch.where(result == 0, result.abs(), result)
@@ -79,7 +79,7 @@ def a_zero_has_no_sign_beside_zeros(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-values", "clone", "float32", Kind.VALUE)
-def a_nan_at_the_end_is_lost(overload: Overload) -> dict[str, Any]:
+def nan_in_last_element_lost(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, **kwargs: Any) -> Any:
         result = overload.op(x, **kwargs)
         if result.numel():
@@ -90,7 +90,7 @@ def a_nan_at_the_end_is_lost(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-values", "sub.Tensor", "float32", Kind.VALUE)
-def a_difference_of_zeros_loses_its_sign(overload: Overload) -> dict[str, Any]:
+def sign_of_difference_of_zeros_lost(overload: Overload) -> dict[str, Any]:
     def faulty_op(*args: Any, **kwargs: Any) -> Any:
         result = overload.op(*args, **kwargs)
         return torch.where(result == 0, 0.0, result)
@@ -99,7 +99,7 @@ def a_difference_of_zeros_loses_its_sign(overload: Overload) -> dict[str, Any]:
 
 
 @register_fault("overload-values", "clamp.Tensor", "int64", Kind.VALUE)
-def bounds_beyond_two_to_the_53_are_rounded(overload: Overload) -> dict[str, Any]:
+def clamp_bounds_rounded_to_float64(overload: Overload) -> dict[str, Any]:
     def faulty_op(x: Any, low: Any = None, high: Any = None) -> Any:
         low, high = (bound if bound is None else bound.double().long() for bound in (low, high))
         return overload.op(x, low, high)

@@ -14,7 +14,7 @@ from conformance.samples.operators import Sample
 # The first bin has 600 elements and the second 100; bfloat16 counts exactly up to 256.
 VALUES = torch.tensor([0.25] * 600 + [0.75] * 100, dtype=torch.bfloat16)
 SAMPLE = Sample(0, VALUES, args=(2,), kwargs={"min": 0, "max": 1})
-DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
+EXPECTED = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
 )
 def test_a_count_beyond_the_exact_integers_of_the_dtype(found: list[int], right: bool | None) -> None:
     """``right`` is None if no relation applies. The bins are then compared with the reference."""
-    equations = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
+    equations = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), EXPECTED, SAMPLE)
     all_equal = (
         None
         if equations is None

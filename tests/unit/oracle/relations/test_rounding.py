@@ -10,7 +10,7 @@ from conformance.oracle.relations import rounding
 from conformance.samples.operators import Sample
 
 VALUES = torch.tensor([6.5175, 1.2344, -2.0005], dtype=torch.float32)
-DUE = torch.round(VALUES.double(), decimals=3)
+EXPECTED = torch.round(VALUES.double(), decimals=3)
 
 
 def relations_hold(actual: list[float]) -> bool | None:
@@ -18,7 +18,7 @@ def relations_hold(actual: list[float]) -> bool | None:
     applies.
     """
     sample = Sample(0, VALUES, kwargs={"decimals": 3})
-    equations = rounding.decimals(torch.tensor(actual), DUE, sample)
+    equations = rounding.decimals(torch.tensor(actual), EXPECTED, sample)
     if equations is None:
         return None
     return all(

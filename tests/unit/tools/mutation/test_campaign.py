@@ -48,8 +48,8 @@ def worker_reply(**changes: Any) -> Mapping[str, Any]:
         (ChildEnd(How.CRASHED, -11, step="value/a@float32"), Fate.KILLED),
         (ChildEnd(How.STALLED, -15, step="value/a@float32"), Fate.KILLED),
         (worker_reply(met=3, effects=2), Fate.SURVIVED),
-        (worker_reply(met=3), Fate.ASLEEP),
-        (worker_reply(), Fate.ASLEEP),
+        (worker_reply(met=3), Fate.NOT_COVERED),
+        (worker_reply(), Fate.NOT_COVERED),
     ],
 )
 def test_the_fate_of_a_mutant(reply: Mapping[str, Any] | ChildEnd, fate: Fate) -> None:
@@ -62,7 +62,7 @@ def test_a_journal_is_read_without_its_incomplete_last_line(tmp_path: Path) -> N
     path = tmp_path / "outcomes.jsonl"
     journal = Journal(path, "digest")
     journal.add(MutantResult("one", Fate.KILLED.value))
-    journal.add(MutantResult("two", Fate.ASLEEP.value))
+    journal.add(MutantResult("two", Fate.NOT_COVERED.value))
     path.write_text(path.read_text()[:-20])
     reopened = Journal(path, "digest")
     assert list(reopened.done) == ["one"]
@@ -156,7 +156,7 @@ def test_the_score_by_mutation_operator_and_by_killing_level() -> None:
         MutantResult("aten::b last-element 0 0 @any", Fate.KILLED.value, "z/a@any", "crash"),
         MutantResult("aten::a leak 0 0 @any", Fate.SURVIVED.value),
         MutantResult("aten::empty flaky 0 7 @any", Fate.SURVIVED.value),
-        MutantResult("aten::sin bool-byte 0 0 @any", Fate.ASLEEP.value),
+        MutantResult("aten::sin bool-byte 0 0 @any", Fate.NOT_COVERED.value),
     ]
     everything = score.count_outcomes(outcomes, LEARNED)["all"]
     assert (everything.altered, everything.killed, everything.survived) == (4, 2, 2)
@@ -216,7 +216,7 @@ for job in link.requests():
 """
     mutants = [Mutant("aten::a", kind) for kind in ("leak", "last-element", "stale")]
     results = {mutants[0]: ["x/a@any"], mutants[1]: ["y/a@any"], mutants[2]: []}
-    fates = [Fate.KILLED.value, Fate.ASLEEP.value, Fate.ASLEEP.value]
+    fates = [Fate.KILLED.value, Fate.NOT_COVERED.value, Fate.NOT_COVERED.value]
     for _ in range(2):
         journal = Journal(tmp_path / "outcomes.jsonl", "digest")
         with supervisor_of(tmp_path, 2, text) as workers:

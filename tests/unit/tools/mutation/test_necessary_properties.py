@@ -13,17 +13,23 @@ from tools.mutation.mutant import Mutant
 
 
 class _Workers:
-    """A replacement for the supervisor of workers. ``sees`` maps each result to the mutants that it kills."""
+    """A replacement for the supervisor of workers. ``killed_by_result`` maps each result to the
+    mutants that it kills.
+    """
 
-    def __init__(self, sees: dict[str, set[str]]) -> None:
-        self.sees = sees
+    def __init__(self, killed_by_result: dict[str, set[str]]) -> None:
+        self.killed_by_result = killed_by_result
         self.asked: list[str] = []
 
     def run_units(self, jobs: Iterable[Job], *, silence: float) -> Iterator[tuple[Job, Any]]:
         for job in jobs:
             self.asked.append(job["fault"])
             killer = next(
-                (result_id for result_id in job["results"] if job["fault"] in self.sees.get(result_id, ())),
+                (
+                    result_id
+                    for result_id in job["results"]
+                    if job["fault"] in self.killed_by_result.get(result_id, ())
+                ),
                 None,
             )
             yield job, worker_reply(killer=killer, how="fail" if killer else None, effects=1)

@@ -30,7 +30,7 @@ def test_a_reported_fault_is_killed_if_all_of_its_mutants_are() -> None:
     outcomes = [MutantResult(str(fault), Fate.KILLED.value) for fault in (*first.mutants, *second.mutants)]
     assert reported_faults.count_reported_faults(outcomes).killed == [first, second]
     assert reported_faults.count_reported_faults(
-        [*outcomes, MutantResult(outcomes[0].mutant, Fate.ASLEEP.value)]
+        [*outcomes, MutantResult(outcomes[0].mutant, Fate.NOT_COVERED.value)]
     ).not_killed == [first]
     assert len(reported_faults.count_reported_faults([]).not_expressible) == 112
 

@@ -10,14 +10,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import lab as bench
 from conformance.framework.trees import tree_map
-from tests.injected_faults.api.faults import returns_a_view, writes_an_argument
+from tests.injected_faults.api.faults import schema_returns_view, schema_writes_argument
 
-#: The tag of torch operators that draw random numbers. ``RoundsOtherwise`` leaves the results of these
+#: The tag of torch operators that draw random numbers. ``RoundsDifferently`` leaves the results of these
 #: operators unchanged.
 _DRAWS = torch.Tag.nondeterministic_seeded
 
 
-class RoundsOtherwise(TorchDispatchMode):
+class RoundsDifferently(TorchDispatchMode):
     """Dispatch mode in which each inexact floating-point element of 16 or 32 bits differs by one unit in the
     last place.
 
@@ -30,8 +30,8 @@ class RoundsOtherwise(TorchDispatchMode):
         kwargs = kwargs or {}
         unchanged = (
             bench.is_lab_working()
-            or returns_a_view(function)
-            or writes_an_argument(function)
+            or schema_returns_view(function)
+            or schema_writes_argument(function)
             or _DRAWS in function.tags
         )
         if unchanged or not _may_round(args):

@@ -276,7 +276,7 @@ def functions_and_operators() -> tuple[dict[str, Function], dict[str, tuple[str,
     return functions_by_point, {point: POINTS[point.removeprefix("c10d::")] for point in functions_by_point}
 
 
-class RankSideInjector(FunctionInjector):
+class RankProcessInjector(FunctionInjector):
     """Reads from the command file which mutant is active, injects it into this rank, and appends the
     observed events to the event file of this rank.
     """
@@ -326,4 +326,4 @@ class RankSideInjector(FunctionInjector):
 
 def prepare() -> None:
     """Install the wrappers of this rank's process group."""
-    RankSideInjector(Path(os.environ[FOLDER]))
+    RankProcessInjector(Path(os.environ[FOLDER]))

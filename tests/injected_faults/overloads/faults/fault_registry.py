@@ -15,41 +15,45 @@ from conformance.subjects.torch_databases import Subject, find
 aten = torch.ops.aten
 
 
-Break = Callable[[Overload], dict[str, Any]]
+MakeBrokenForms = Callable[[Overload], dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """An injected fault of an overload. ``breaks`` returns the overload's broken call forms: name of the form
-    -> function. The check must fail with ``kind``.
+    """An injected fault of an overload. ``make_broken_forms`` returns the overload's broken call forms: name
+    of the form -> function. The check must fail with ``kind``.
     """
 
     property: str
     overload: str
     dtype: str
     kind: Kind
-    breaks: Break
+    make_broken_forms: MakeBrokenForms
 
     @property
     def name(self) -> str:
-        return f"{self.property}-{self.overload}-{self.breaks.__name__}"
+        return f"{self.property}-{self.overload}-{self.make_broken_forms.__name__}"
 
 
 FAULTS: list[Fault] = []
 
 
-def register_fault(property: str, overload: str, dtype: str, kind: Kind) -> Callable[[Break], Break]:
-    def register(breaks: Break) -> Break:
-        FAULTS.append(Fault(property, overload, dtype, kind, breaks))
-        return breaks
+def register_fault(
+    property: str, overload: str, dtype: str, kind: Kind
+) -> Callable[[MakeBrokenForms], MakeBrokenForms]:
+    def register(make_broken_forms: MakeBrokenForms) -> MakeBrokenForms:
+        FAULTS.append(Fault(property, overload, dtype, kind, make_broken_forms))
+        return make_broken_forms
 
     return register
 
 
-def broken_subject(fault: Fault) -> Subject:
+def subject_with_fault(fault: Fault) -> Subject:
     """Return the subject of the fault's overload, with the broken call forms."""
     overload: Overload = find("overload", fault.overload).info
-    return Subject("overload", fault.overload, dataclasses.replace(overload, **fault.breaks(overload)))
+    return Subject(
+        "overload", fault.overload, dataclasses.replace(overload, **fault.make_broken_forms(overload))
+    )
 
 
 def read_as_dense(tensor: torch.Tensor) -> torch.Tensor:
@@ -65,16 +69,16 @@ def read_as_dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())
 
 
-def at_offset_zero(tensor: torch.Tensor) -> torch.Tensor:
+def with_offset_zero(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided(tensor.shape, tensor.stride(), 0)
 
 
-def wrong_result_if(condition: Callable[[torch.Tensor], bool]) -> Break:
-    def breaks(overload: Overload) -> dict[str, Any]:
+def add_one_to_result_if(condition: Callable[[torch.Tensor], bool]) -> MakeBrokenForms:
+    def make_broken_forms(overload: Overload) -> dict[str, Any]:
         def faulty_op(x: Any, *args: Any, **kwargs: Any) -> Any:
             result = overload.op(x, *args, **kwargs)
             return result + 1 if condition(x) else result
 
         return {"op": faulty_op}
 
-    return breaks
+    return make_broken_forms
