@@ -312,7 +312,7 @@ def third_party(session: nox.Session) -> None:
     elif name and not name.startswith("-"):
         session.error(f"backend {name!r} does not exist: use one of {', '.join(BACKENDS)}")
     else:
-        third_party_programs.run_clients(session)
+        third_party_programs.run_third_party_programs(session)
 
 
 @nox.session
