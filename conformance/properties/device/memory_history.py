@@ -70,7 +70,7 @@ def _record_allocations(
     capabilities=("memory_history", "memory_statistics"),
     modes=("eager",),
 )
-def check_events(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_history_events(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the recorded allocations and frees with the tensors and the memory statistics."""
     api = device_api.device_api(target)
     outcome = run_and_record_error(
@@ -134,7 +134,7 @@ def check_events(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("memory_history", "memory_statistics"),
     modes=("eager",),
 )
-def check_segments(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_snapshot_segments(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that blocks fill their segments and agree with the memory statistics."""
     api = device_api.device_api(target)
 

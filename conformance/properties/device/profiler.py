@@ -77,7 +77,7 @@ def _is_within(inner: Operator, outer: Operator) -> bool:
     capabilities=("profiler",),
     modes=("eager",),
 )
-def check_operators(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_rows_of_operators(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Profile one call of each operator and find the device rows that are linked to it."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -127,7 +127,7 @@ def check_operators(target: Target, subject: Subject, recorder: Recorder) -> Non
     capabilities=("profiler",),
     modes=("eager",),
 )
-def check_counts(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_row_counts(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Count the device rows of one call and of ten calls."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -164,7 +164,7 @@ def check_counts(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("profiler", "streams", "events"),
     modes=("eager",),
 )
-def check_streams(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_rows_of_streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Profile work on two streams, ordered by an event, and compare the times of their rows."""
     api = device_api.device_api(target)
     x, y = device_zeros(target), device_zeros(target)
@@ -229,7 +229,7 @@ def check_streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("profiler",),
     modes=("eager",),
 )
-def check_times(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_row_times(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that the device rows lie inside the time of a profile, and that the durations of the rows of one
     stream add up to no more than this time.
     """
@@ -272,7 +272,7 @@ def check_times(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("profiler", "memory_statistics"),
     modes=("eager",),
 )
-def check_memory(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_memory_sizes(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Compare the sum of the memory sizes in a profile with the change of the memory statistics."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -316,7 +316,7 @@ def check_memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("profiler",),
     modes=("eager",),
 )
-def check_trace(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_exported_trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the events of an exported trace."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -348,7 +348,7 @@ def check_trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("profiler",),
     modes=("eager",),
 )
-def check_end(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_profile_boundaries(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check that a profile contains no work from before its start or after its end."""
     api = device_api.device_api(target)
     x = _square_matrix(target)
@@ -414,7 +414,7 @@ def _check_only_exp(recorder: Recorder, profile: ProfilerTrace, when: str) -> No
     modes=("eager",),
     runs=False,
 )
-def check_fork(target: Target, subject: Subject, recorder: Recorder) -> None:
+def check_fork_inside_profile(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Fork a child in a profile; check its exit code and the rows of the parent."""
     api = device_api.device_api(target)
     x = _square_matrix(target)

@@ -19,7 +19,7 @@ from conformance.oracle import relations
 from conformance.oracle.reference import written_tensors
 from conformance.oracle.sensitivity import coarsest_dtype
 from conformance.properties.shared import argument_integrity as arguments
-from conformance.properties.shared.argument_integrity import bytes_on_device
+from conformance.properties.shared.argument_integrity import storage_or_element_bytes
 from conformance.properties.shared.dtypes import dtype_under_test, unmodified_info
 from conformance.properties.shared.execution import (
     copy_sample_to_device,
@@ -128,7 +128,9 @@ def differentiate(
         cotangents = [random_values_like(t, 17 + index) for index, t in enumerate(outputs)]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
-        before = [bytes_on_device(tensor) for tensor in [*outputs, *cotangents]] if record_bytes else []
+        before = (
+            [storage_or_element_bytes(tensor) for tensor in [*outputs, *cotangents]] if record_bytes else []
+        )
         gradients = torch.autograd.grad(
             outputs, inputs, cotangents, allow_unused=True, create_graph=create_graph
         )

@@ -58,13 +58,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.allow_nothing_compared("the CPU rejects the calls with random magnitudes")
     is_documented = base_name(subject.name) in _ACCURATE_BY_DOCUMENTATION
     for reference in references(target, subject, recorder, 1):
-        changed = _with_magnitudes(reference)
+        changed = _with_random_magnitudes(reference)
         if changed is not None:
             with recorder.with_basis(Basis.DOCUMENTED if is_documented else recorder.basis):
                 check_call(target, recorder, changed, CallForm.FUNCTION)
 
 
-def _with_magnitudes(reference: OverloadReference) -> OverloadReference | None:
+def _with_random_magnitudes(reference: OverloadReference) -> OverloadReference | None:
     """Return the reference of the call on ``_COUNT`` random magnitudes; None if the CPU rejects the call."""
     make = Maker(f"magnitudes of {reference.subject.name}", dtype_name(reference.dtype))
     enlarged = (

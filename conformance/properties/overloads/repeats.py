@@ -209,7 +209,7 @@ def _check_repeated_calls(
                 _store_results(
                     call,
                     rows,
-                    _returned_and_written(
+                    _returned_and_written_tensors(
                         reference, _with_copies_of_written(reference, copy), wrap(overload.op)
                     ),
                     unspecified,
@@ -235,7 +235,9 @@ def _with_copies_of_written(reference: OverloadReference, sample: Sample) -> Sam
     return with_mapped_tensors(sample, torch.Tensor.clone) if reference.written else sample
 
 
-def _returned_and_written(reference: OverloadReference, sample: Sample, op: Any) -> list[torch.Tensor]:
+def _returned_and_written_tensors(
+    reference: OverloadReference, sample: Sample, op: Any
+) -> list[torch.Tensor]:
     """Return the tensors that a call returns, and the tensors that it writes but does not return."""
     return trees.tensors(outputs_with_unreturned_writes(reference.overload.op, sample, sample.call(op)))
 
@@ -316,7 +318,7 @@ def _check_in_threads(
             with torch.no_grad():
                 for _ in range(_CALLS_PER_THREAD):
                     returned.append(
-                        _returned_and_written(
+                        _returned_and_written_tensors(
                             reference,
                             _with_copies_of_written(reference, thread_sample),
                             wrap(reference.subject.info.op),

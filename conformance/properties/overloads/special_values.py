@@ -139,7 +139,7 @@ def with_special_values(target: Target, reference: OverloadReference) -> Iterato
                 yield from _uniformly_small_calls(target, reference)
         if tensor.is_floating_point():
             yield from _with_special_floats(target, reference, tensor_index, tensor, pointwise)
-            yield from _subnormals_and_ones(target, reference, tensor_index)
+            yield from _calls_with_subnormals_and_ones(target, reference, tensor_index)
         elif tensor.is_complex() and moves_values(reference.subject.name):
             values = _special_numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
@@ -268,7 +268,7 @@ def _uniformly_small_calls(target: Target, reference: OverloadReference) -> Iter
         )
 
 
-def _subnormals_and_ones(
+def _calls_with_subnormals_and_ones(
     target: Target, reference: OverloadReference, tensor_index: int
 ) -> Iterator[OverloadReference]:
     """Yield the reference of a sum or product in which one argument is subnormal.

@@ -39,9 +39,11 @@ def check_unwritten_arguments(
 def check_unchanged_bytes(
     recorder: Recorder, before: Iterable[bytes], tensors: Iterable[torch.Tensor], label: str, sample: int
 ) -> None:
-    """Compare tensors with the bytes that :func:`bytes_on_device` returned for them earlier."""
+    """Compare tensors with the bytes that :func:`storage_or_element_bytes` returned for them earlier."""
     for index, (old, tensor) in enumerate(zip(before, tensors, strict=True)):
-        fact(recorder, bytes_on_device(tensor) == old, Kind.STATE, f"{label} {index}.", sample=sample)
+        fact(
+            recorder, storage_or_element_bytes(tensor) == old, Kind.STATE, f"{label} {index}.", sample=sample
+        )
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
@@ -62,7 +64,7 @@ def element_bytes(tensor: torch.Tensor) -> bytes:
     return bytes_of_storage(tensor.detach().cpu().contiguous().clone())
 
 
-def bytes_on_device(tensor: torch.Tensor) -> bytes:
+def storage_or_element_bytes(tensor: torch.Tensor) -> bytes:
     """Return the bytes of the storage of a tensor, or of its elements if it has no storage."""
     return storage_bytes(tensor) if has_storage(tensor) else element_bytes(tensor)
 

@@ -47,7 +47,7 @@ _VIEWS_ON_THE_PAGE = re.compile(
 )
 
 
-def _is_one_of(names: re.Pattern[str], name: str) -> bool:
+def _matches_name_pattern(names: re.Pattern[str], name: str) -> bool:
     """Return True if ``names`` matches a part of the name of an operator or overload.
 
     For example, ``round`` is a part of ``round.decimals_3`` and of ``round_``.
@@ -62,12 +62,12 @@ def basis_of_error(cpu_error: str) -> Basis:
 
 def basis_of_aliasing(name: str) -> Basis:
     """Return the basis of the requirement that an operator's result shares memory with its input."""
-    return Basis.DOCUMENTED if _is_one_of(_VIEWS_ON_THE_PAGE, name) else Basis.PARITY
+    return Basis.DOCUMENTED if _matches_name_pattern(_VIEWS_ON_THE_PAGE, name) else Basis.PARITY
 
 
 def basis_of_empty_input(name: str, *, reduces: bool) -> Basis:
     """Return the basis of the requirement on an operator's result for an input without elements."""
-    is_defined = not reduces or _is_one_of(_DEFINED_WITHOUT_ELEMENTS, name)
+    is_defined = not reduces or _matches_name_pattern(_DEFINED_WITHOUT_ELEMENTS, name)
     return Basis.DOCUMENTED if is_defined else Basis.PARITY
 
 
@@ -77,9 +77,9 @@ def basis_of_values(name: str, sample: Sample, outputs: Any) -> Basis:
     The page of an operator defines its results for ordinary numbers. The results for NaN, infinities and
     numbers near overflow or underflow are defined only if the page mentions them, or by IEEE 754.
     """
-    if _is_one_of(_SPECIAL_VALUES_ON_THE_PAGE, name):
+    if _matches_name_pattern(_SPECIAL_VALUES_ON_THE_PAGE, name):
         return Basis.DOCUMENTED
-    if _is_one_of(_IEEE_754, name) and not sample.kwargs.get("rounding_mode"):
+    if _matches_name_pattern(_IEEE_754, name) and not sample.kwargs.get("rounding_mode"):
         return Basis.DOCUMENTED
     tensors = [*sample.tensors(), *trees.tensors(outputs)]
     return Basis.DOCUMENTED if all(map(_squares_are_representable, tensors)) else Basis.PARITY
@@ -122,13 +122,13 @@ def is_undocumented_call(name: str, sample: Sample) -> bool:
     tensors = sample.tensors()
     if not tensors:
         return False
-    if _is_one_of(_WITH_INDEX_PER_ELEMENT, name):
+    if _matches_name_pattern(_WITH_INDEX_PER_ELEMENT, name):
         if name.startswith("gather") and any(not index.numel() for index in _index_argument(sample)):
             return False  # the page of gather allows every index without elements
         return not all(map(functools.partial(_is_index_for, tensors[0]), _index_argument(sample)))
-    if _is_one_of(_CONVOLUTIONS, name):
+    if _matches_name_pattern(_CONVOLUTIONS, name):
         return not (tensors[0].is_floating_point() or tensors[0].is_complex())
-    if _is_one_of(_RECURRENT, name):
+    if _matches_name_pattern(_RECURRENT, name):
         return tensors[0].is_complex()
     return "scaled_dot_product_attention" in name and any(tensor.dim() < 4 for tensor in tensors[:3])
 
@@ -169,7 +169,7 @@ def passes_number_for_first_tensor(name: str, sample: Sample) -> bool:
     """
     if not isinstance(sample.input, (bool, int, float, complex)):
         return False
-    return not _is_one_of(_NUMBER_FIRST_ON_THE_PAGE, name) and _takes_only_tensor_first(name)
+    return not _matches_name_pattern(_NUMBER_FIRST_ON_THE_PAGE, name) and _takes_only_tensor_first(name)
 
 
 @functools.cache

@@ -74,7 +74,7 @@ class TensorWithNote(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, note: int) -> Any:
-        """Return a noted tensor with the metadata of the inner tensor."""
+        """Return a tensor with a note and the metadata of the inner tensor."""
         noted = _make_wrapper_like(cls, inner)
         noted.inner, noted.note = inner, note
         return noted
