@@ -179,7 +179,7 @@ def test_results_on_the_cpu_share_memory() -> None:
 def test_wrong_aliasing_is_detected_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     from habana_frameworks.torch.dynamo.compile_backend import aliases
 
-    monkeypatch.setattr(aliases.Aliases, "join", lambda self, first, second: None)
+    monkeypatch.setattr(aliases.AliasSets, "record_shared_memory", lambda self, first, second: None)
     wrong = make_program(*SUM, "v1 = v0.t()", "v2 = v0 + x2", "v3 = v2 * 1", returns="v1 v2 v3")
     assert "result 0 (v1) is" in difference(wrong, "interpreted")
     with pytest.raises(

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 
-class _Scaled(torch.autograd.Function):
+class _Scale(torch.autograd.Function):
     """``autograd.Function`` that multiplies by a factor. Its ``backward`` can also write a module's state."""
 
     @staticmethod
@@ -32,11 +32,11 @@ class _Scaled(torch.autograd.Function):
         return grads[0] * factor, None, None
 
 
-class Model(nn.Module):
+class ModelWithState(nn.Module):
     """A module that calls ``program`` with the product of input and weight. The program writes ``state``."""
 
     def __init__(
-        self, program: Callable[[Model, torch.Tensor], torch.Tensor], strides: tuple[int, int]
+        self, program: Callable[[ModelWithState, torch.Tensor], torch.Tensor], strides: tuple[int, int]
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(4))
@@ -48,38 +48,38 @@ class Model(nn.Module):
         return self.program(self, x * self.weight)
 
 
-def write_new_state(model: Model) -> torch.Tensor:
+def write_new_state(model: ModelWithState) -> torch.Tensor:
     with torch.no_grad():
         new = 2 * model.state + 1
         model.state.copy_(new)
     return new
 
 
-def scale_by_new_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_new_state(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
     return x * write_new_state(model).reciprocal()
 
 
-def scale_by_new_state_in_autograd_function(model: Model, x: torch.Tensor) -> torch.Tensor:
-    return _Scaled.apply(x, write_new_state(model).reciprocal(), None)
+def scale_by_new_state_in_autograd_function(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
+    return _Scale.apply(x, write_new_state(model).reciprocal(), None)
 
 
-def scale_by_copy_of_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_copy_of_old_state(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
     old = model.state.clone()
     write_new_state(model)
     return x * old
 
 
-def scale_by_view_of_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_view_of_old_state(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
     old = model.state[1::2, ::2].clone()
     write_new_state(model)
     return x[::2] * old
 
 
-def scale_by_state_that_both_passes_write(model: Model, x: torch.Tensor) -> torch.Tensor:
-    return _Scaled.apply(x, write_new_state(model).reciprocal(), model)
+def scale_by_state_that_both_passes_write(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
+    return _Scale.apply(x, write_new_state(model).reciprocal(), model)
 
 
-def scale_by_parts_of_old_state(model: Model, x: torch.Tensor) -> torch.Tensor:
+def scale_by_parts_of_old_state(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
     first, last = model.state.chunk(2, dim=1)[0].double(), model.state.unbind(1)[1].double()
     write_new_state(model)
     return x[:2] * first * 2 + x[:2] * last[:2]
@@ -99,7 +99,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("strides", [(4, 1), (1, 4), (6, 1)], ids=["rows", "columns", "gaps"])
 def test_gradients_that_depend_on_an_overwritten_state(program: Any, strides: Any, compiled: Any) -> None:
-    eager = Model(program, strides).to("hpu")
+    eager = ModelWithState(program, strides).to("hpu")
     traced = copy.deepcopy(eager)
     run = compiled(traced)
     for step in range(3):
@@ -112,12 +112,12 @@ def test_gradients_that_depend_on_an_overwritten_state(program: Any, strides: An
 
 
 def test_saved_as_strided_view_of_a_written_state_raises(compiled: Any) -> None:
-    def program(model: Model, x: torch.Tensor) -> torch.Tensor:
+    def program(model: ModelWithState, x: torch.Tensor) -> torch.Tensor:
         old = torch.as_strided(model.state, (4,), (2,), 5).double() + 1
         write_new_state(model)
         return x * old
 
-    model = Model(program, (4, 1)).to("hpu")
+    model = ModelWithState(program, (4, 1)).to("hpu")
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="clone the tensor first"):
         compiled(model)(torch.ones(4, device="hpu"))
 
@@ -162,7 +162,7 @@ def test_saved_result_with_memory_gaps() -> None:
 def test_saved_tensor_hooks_get_the_copies(interpreted: Any) -> None:
     """AOTAutograd finds the tensors to pass to the hooks by their names in the backward graph."""
     traced_identity = torch.fx.symbolic_trace(lambda x: x * 1)
-    model = Model(scale_by_new_state, (4, 1)).to("hpu")
+    model = ModelWithState(scale_by_new_state, (4, 1)).to("hpu")
     with torch.autograd.graph.saved_tensors_hooks(traced_identity, traced_identity):
         result = interpreted(model)(torch.arange(1.0, 5.0, device="hpu"))
         gradient = torch.autograd.grad(result.sum(), model.weight)[0]

@@ -16,7 +16,7 @@ from torch import hpu, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 
-class Programs(list[Any]):
+class StaticPrograms(list[Any]):
     """List of static programs, one for each fused function; None for a function without a static program."""
 
     def run_counts(self) -> list[int]:
@@ -34,9 +34,9 @@ def _first_runs_without_aot_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StaticPrograms]:
     """Return a list that collects the static programs of all later compilations."""
-    created = Programs()
+    created = StaticPrograms()
     make = static_program_builder.build_static_program
 
     def collect(*arguments: Any) -> Any:
@@ -69,7 +69,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 @pytest.mark.nightly("each case compiles a training step", every=3)
 @pytest.mark.parametrize("name", MODELS)
-def test_training_steps_run_as_static_programs(name: str, fused, programs: Programs) -> None:
+def test_training_steps_run_as_static_programs(name: str, fused, programs: StaticPrograms) -> None:
     make, sizes = MODELS[name]
     model = make().to("hpu")
     expected_model = copy.deepcopy(model)
@@ -87,7 +87,7 @@ def test_training_steps_run_as_static_programs(name: str, fused, programs: Progr
         torch.testing.assert_close(a, b)
 
 
-def test_results_that_are_inputs_or_share_memory(fused, programs: Programs) -> None:
+def test_results_that_are_inputs_or_share_memory(fused, programs: StaticPrograms) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         z = x @ y
         return x, x.t(), z, z.view(-1), z, x[1:]
@@ -105,7 +105,7 @@ def test_results_that_are_inputs_or_share_memory(fused, programs: Programs) -> N
     assert sum(programs.run_counts()) == 2
 
 
-def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> None:
+def test_inputs_are_written_and_may_share_memory(fused, programs: StaticPrograms) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         return x @ y
@@ -120,7 +120,7 @@ def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> N
     assert set(programs.run_counts()) == {1}
 
 
-def test_inputs_with_other_layouts(fused, programs: Programs) -> None:
+def test_inputs_with_other_layouts(fused, programs: StaticPrograms) -> None:
     """Later calls pass gradients with different strides, and inputs with different storage offsets."""
     layer = nn.Linear(4, 4).to("hpu")
     function = fused(layer)
@@ -134,7 +134,7 @@ def test_inputs_with_other_layouts(fused, programs: Programs) -> None:
     assert all(programs)
 
 
-def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
+def test_work_waits_for_its_inputs(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x, y: x @ y)
     x, y = torch.eye(64, device="hpu"), torch.randn(64, 64, device="hpu")
     program(x, y)
@@ -155,7 +155,7 @@ def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
     assert programs.run_counts() == [6]
 
 
-def test_capture_of_a_static_program_raises(fused, programs: Programs) -> None:
+def test_capture_of_a_static_program_raises(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x: x * 2)
     x = torch.ones(3, device="hpu")
     program(x)
@@ -166,7 +166,7 @@ def test_capture_of_a_static_program_raises(fused, programs: Programs) -> None:
     assert programs.run_counts() == [2]
 
 
-def test_profiler_and_dispatch_modes_observe_the_operators(fused, programs: Programs) -> None:
+def test_profiler_and_dispatch_modes_observe_the_operators(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x, y: x @ y)
     x, y = torch.randn(4, 4, device="hpu"), torch.randn(4, 4, device="hpu")
     program(x, y)
@@ -182,7 +182,7 @@ def test_profiler_and_dispatch_modes_observe_the_operators(fused, programs: Prog
     assert static_program([x, y]) is not None
 
 
-def test_threads_share_a_program(fused, programs: Programs) -> None:
+def test_threads_share_a_program(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x, y: (x @ y).relu() + x)
     y = torch.randn(32, 32, device="hpu")
     program(y, y)
@@ -204,7 +204,7 @@ def test_threads_share_a_program(fused, programs: Programs) -> None:
     assert sum(programs.run_counts()) == 151
 
 
-def test_errors_of_kernels(fused, programs: Programs) -> None:
+def test_errors_of_kernels(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x, y: x // y + 1)
     x = torch.tensor([4, 6], device="hpu")
     assert program(x, torch.tensor([2, 3], device="hpu")).tolist() == [3, 3]
@@ -215,7 +215,7 @@ def test_errors_of_kernels(fused, programs: Programs) -> None:
     assert program(x, torch.tensor([1, 1], device="hpu")).tolist() == [5, 7]
 
 
-def test_input_without_memory_raises(fused, programs: Programs) -> None:
+def test_input_without_memory_raises(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x: x * 2)
     x = torch.ones(64, device="hpu")
     program(x)
@@ -225,7 +225,7 @@ def test_input_without_memory_raises(fused, programs: Programs) -> None:
     assert programs.run_counts() == [1]
 
 
-def test_memory_is_freed(fused, programs: Programs) -> None:
+def test_memory_is_freed(fused, programs: StaticPrograms) -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)).to("hpu")
     function = fused(model)
     x = torch.randn(16, 64, device="hpu")
@@ -236,21 +236,21 @@ def test_memory_is_freed(fused, programs: Programs) -> None:
     assert hpu.memory_allocated() == before
 
 
-def test_each_shape_has_its_program(fused, programs: Programs) -> None:
+def test_each_shape_has_its_program(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x: x * 2 + 1, dynamic=False)
     for size in (2, 3, 4, 3):
         assert program(torch.ones(size, device="hpu")).tolist() == [3] * size
     assert programs.run_counts() == [1, 2, 1]
 
 
-def test_symbolic_shapes_create_no_static_program(fused, programs: Programs) -> None:
+def test_symbolic_shapes_create_no_static_program(fused, programs: StaticPrograms) -> None:
     program = fused(lambda x: x * 2 + 1, dynamic=True)
     for size in (2, 3):
         assert program(torch.ones(size, device="hpu")).tolist() == [3] * size
     assert not any(programs)
 
 
-def test_constants_of_frozen_graphs(fused, programs: Programs) -> None:
+def test_constants_of_frozen_graphs(fused, programs: StaticPrograms) -> None:
     layer = nn.Linear(4, 4).to("hpu").eval()
     with torch.no_grad():
         program = fused(layer, use_graph_freezing=True)
@@ -260,7 +260,7 @@ def test_constants_of_frozen_graphs(fused, programs: Programs) -> None:
     assert programs.run_counts() == [2]
 
 
-def test_code_from_the_disk_cache_becomes_a_static_program(fused, programs: Programs) -> None:
+def test_code_from_the_disk_cache_becomes_a_static_program(fused, programs: StaticPrograms) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return (x @ x).sin() * 3
 

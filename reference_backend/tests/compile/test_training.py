@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-class Net(nn.Module):
+class MnistNet(nn.Module):
     """The network of the MNIST example, with fewer channels."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Net(nn.Module):
 @pytest.mark.nightly("each case compiles and trains a model", every=2)
 def test_mnist_example(compiled) -> None:
     data, target = torch.randn(32, 1, 14, 14), torch.arange(32) % 10
-    model = Net().to("hpu")
+    model = MnistNet().to("hpu")
     optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
     model.train()
     compiled_model = compiled(model)

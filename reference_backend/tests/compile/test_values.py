@@ -10,20 +10,20 @@ import torch
 from torch import nn
 
 
-def mlp() -> nn.Module:
+def make_mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 
 
-def convolution() -> nn.Module:
+def make_convolution_network() -> nn.Module:
     layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
     return nn.Sequential(*layers, nn.Linear(8 * 7 * 7, 5))
 
 
-def transformer() -> nn.Module:
+def make_transformer_layer() -> nn.Module:
     return nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
 
 
-MODELS = {mlp: (5, 8), convolution: (2, 3, 16, 16), transformer: (2, 6, 16)}
+MODELS = {make_mlp: (5, 8), make_convolution_network: (2, 3, 16, 16), make_transformer_layer: (2, 6, 16)}
 
 
 @pytest.mark.nightly("each case compiles a training step", every=2)
@@ -111,13 +111,13 @@ def test_results_that_are_views_of_each_other_share_memory(compiled) -> None:
         assert square.tolist() == [[0, 0], [0, 0]]
 
 
-def add_to_first(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def add_one_to_first_input(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     x.add_(1)
     return x + y
 
 
 def test_same_tensor_as_both_arguments(compiled) -> None:
-    function = compiled(add_to_first)
+    function = compiled(add_one_to_first_input)
     x = torch.zeros(3, device="hpu")
     assert function(x, torch.ones(3, device="hpu")).tolist() == [2, 2, 2]
     x.zero_()
@@ -128,7 +128,7 @@ def test_same_tensor_as_both_arguments(compiled) -> None:
 def test_inputs_may_overlap(compiled) -> None:
     # This test compiles new functions: Dynamo does not recompile if inputs begin or cease to overlap.
     base = torch.zeros(4, device="hpu")
-    assert compiled(add_to_first)(base[:3], base[1:]).tolist() == [2, 2, 1]
+    assert compiled(add_one_to_first_input)(base[:3], base[1:]).tolist() == [2, 2, 1]
     assert base.tolist() == [1, 1, 1, 0]
     total = compiled(lambda x, y: x + y * 2)
     for _ in range(3):

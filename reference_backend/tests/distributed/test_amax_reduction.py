@@ -22,7 +22,7 @@ def scales_after_steps(
     return [module.fp8_meta[name].scale[0].item() for name in ("scaling_fwd", "scaling_bwd")]
 
 
-def check_scales(rank: int, size: int) -> None:
+def check_amax_reduction_of_scales(rank: int, size: int) -> None:
     largest = te.fp8.get_fp8_max(DelayedScaling())
     of_gradients = te.fp8.get_fp8_max(DelayedScaling(), fprop_tensor=False)
     shared = scales_after_steps(rank, DelayedScaling(reduce_amax=True))
@@ -35,4 +35,4 @@ def check_scales(rank: int, size: int) -> None:
 
 
 def test_ranks_share_magnitudes(on_ranks) -> None:
-    on_ranks(check_scales)
+    on_ranks(check_amax_reduction_of_scales)

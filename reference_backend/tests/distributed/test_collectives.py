@@ -33,7 +33,7 @@ REDUCTIONS = {
 }
 
 
-def rank_numbers(shape, dtype, rank):
+def values_of_rank(shape, dtype, rank):
     """Return small whole numbers that depend on the rank. Every dtype represents them exactly."""
     values = torch.randint(
         0, 2 if dtype == torch.bool else 4, shape, generator=torch.Generator().manual_seed(rank)
@@ -42,7 +42,7 @@ def rank_numbers(shape, dtype, rank):
 
 
 def expected_result(operation, shape, dtype, size):
-    parts = torch.stack([rank_numbers(shape, dtype, rank).double() for rank in range(size)])
+    parts = torch.stack([values_of_rank(shape, dtype, rank).double() for rank in range(size)])
     result = REDUCTIONS[operation](parts)
     return (result != 0) if dtype == torch.bool else result.to(dtype)
 
@@ -59,7 +59,7 @@ def assert_equal_on_device(actual, correct):
 def check_reductions(rank, size):
     for dtype, shape, operation in itertools.product(DTYPES, SHAPES, REDUCTIONS):
         correct = expected_result(operation, shape, dtype, size)
-        mine = rank_numbers(shape, dtype, rank)
+        mine = values_of_rank(shape, dtype, rank)
         tensor = mine.to("hpu")
         dist.all_reduce(tensor, operation)
         assert_equal_on_device(tensor, correct)
@@ -68,7 +68,7 @@ def check_reductions(rank, size):
         assert_equal_on_device(tensor, correct if rank == size - 1 else mine)
         if not shape:
             continue
-        wide = rank_numbers((shape[0] * size, *shape[1:]), dtype, rank).to("hpu")
+        wide = values_of_rank((shape[0] * size, *shape[1:]), dtype, rank).to("hpu")
         out = torch.empty(shape, dtype=dtype, device="hpu")
         whole = expected_result(operation, wide.shape, dtype, size)
         dist.reduce_scatter_tensor(out, wide, operation)
@@ -80,8 +80,8 @@ def check_reductions(rank, size):
 def check_data_movement(rank, size):
     large = itertools.product(LARGE_DTYPES, [LARGE_SHAPE])
     for dtype, shape in itertools.chain(itertools.product(MOVED_DTYPES, SHAPES), large):
-        mine = rank_numbers(shape, dtype, rank)
-        every = [rank_numbers(shape, dtype, peer) for peer in range(size)]
+        mine = values_of_rank(shape, dtype, rank)
+        every = [values_of_rank(shape, dtype, peer) for peer in range(size)]
         tensor = mine.to("hpu")
         dist.broadcast(tensor, 1)
         assert_equal_on_device(tensor, every[1])
@@ -144,7 +144,7 @@ def check_object_collectives(rank, size):
     dist.barrier()
 
 
-def check_batched_calls(rank, size):
+def check_batch_isend_irecv(rank, size):
     previous, right = (rank - 1) % size, (rank + 1) % size
     received = torch.empty(3, device="hpu")
     works = dist.batch_isend_irecv(
@@ -175,7 +175,7 @@ PROGRAMS = [
     check_data_movement,
     check_uneven_all_to_all,
     check_object_collectives,
-    check_batched_calls,
+    check_batch_isend_irecv,
 ]
 
 

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from habana_frameworks.torch import _C
 
 
-def check_lazy_graph(rank, size):
+def check_collective_in_lazy_graph(rank, size):
     """Check that a collective runs after all recorded calls, and that later calls use its result."""
     _C.lazy_start(1, 5)
     x = torch.full((4,), rank + 1.0, device="hpu")
@@ -43,7 +43,7 @@ def check_lazy_graph(rank, size):
 
 
 def test_lazy_graphs(on_ranks):
-    on_ranks(check_lazy_graph)
+    on_ranks(check_collective_in_lazy_graph)
 
 
 LAZY_WRAPPERS = {
@@ -203,7 +203,7 @@ def test_collectives_in_graphs_of_two_threads(on_ranks):
     on_ranks(capture_collectives_in_two_threads, size=1, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
 
 
-class Split(torch.nn.Module):
+class SplitMatrixProducts(torch.nn.Module):
     """Two matrix products that are split over the ranks, with an all-reduce of the partial results."""
 
     def __init__(self, rank, size):
@@ -222,7 +222,7 @@ class Split(torch.nn.Module):
 
 def run_wrapped_module(rank, size):
     """Run a module with a collective under `wrap_in_hpu_graph`, with inputs of two shapes."""
-    module = Split(rank, size).eval()
+    module = SplitMatrixProducts(rank, size).eval()
     up, down = module.whole
     module = torch.hpu.wrap_in_hpu_graph(module.to("hpu"))
     with torch.no_grad():
@@ -278,7 +278,7 @@ dist.destroy_process_group()
 """
 
 
-def free_port():
+def find_free_port():
     import socket
 
     with socket.socket() as probe:
@@ -289,7 +289,7 @@ def free_port():
 def test_two_jobs_use_different_modules():
     jobs = []
     for number, modules in (("10", "0,1"), ("20", "5,6")):
-        port = free_port()
+        port = find_free_port()
         for rank in range(2):
             variables = {name: v for name, v in os.environ.items() if name not in ("HLS_MODULE_ID", "ID")}
             variables.update(HABANA_VISIBLE_MODULES=modules, MASTER_PORT=port, MASTER_ADDR="localhost")

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from habana_frameworks.torch.distributed.hccl import flight_recorder
 
 
-def issue_collectives(rank: int) -> None:
+def run_collectives(rank: int) -> None:
     x = torch.ones(4, 3, device="hpu")
     dist.all_reduce(x)
     gathered = torch.empty(8, 3, device="hpu")
@@ -29,9 +29,9 @@ def issue_collectives(rank: int) -> None:
     torch.hpu.synchronize()
 
 
-def check_entries(rank: int, size: int) -> None:
-    issue_collectives(rank)
-    record = flight_recorder.record()
+def check_flight_recorder_entries(rank: int, size: int) -> None:
+    run_collectives(rank)
+    record = flight_recorder.flight_record()
     entries = record["entries"]
     message = "hccl:send 0->1" if rank == 0 else "hccl:recv 1<-0"
     assert [entry["profiling_name"] for entry in entries] == [
@@ -47,7 +47,7 @@ def check_entries(rank: int, size: int) -> None:
     assert entries[0]["input_dtypes"] == ["Float"]
     assert [entry["collective_seq_id"] for entry in entries] == [1, 2, 2, 3]
     assert [entry["is_p2p"] for entry in entries] == [False, False, True, False]
-    assert "issue_collectives" in [frame["name"] for frame in entries[0]["frames"]]
+    assert "run_collectives" in [frame["name"] for frame in entries[0]["frames"]]
     for entry in entries:
         assert (
             entry["time_created_ns"]
@@ -61,11 +61,11 @@ def check_entries(rank: int, size: int) -> None:
 
 
 def test_each_rank_records_its_collectives(on_ranks: Any) -> None:
-    on_ranks(check_entries)
+    on_ranks(check_flight_recorder_entries)
 
 
-def dump_record(rank: int, size: int) -> None:
-    issue_collectives(rank)
+def dump_flight_recorder(rank: int, size: int) -> None:
+    run_collectives(rank)
     folder = os.environ["FOLDER"]
     assert flight_recorder.dump(f"{folder}/trace_") == Path(f"{folder}/trace_{rank}")
 
@@ -74,7 +74,7 @@ def dump_record(rank: int, size: int) -> None:
 def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from torch.distributed.flight_recorder import fr_trace
 
-    on_ranks(dump_record, FOLDER=str(tmp_path))
+    on_ranks(dump_flight_recorder, FOLDER=str(tmp_path))
     out = tmp_path / "out" / "db.pickle"
     out.parent.mkdir()
     try:
@@ -123,7 +123,7 @@ x = torch.ones(3, device="hpu")
 for _ in range(10):
     dist.all_reduce(x)
 torch.hpu.synchronize()
-print([entry["collective_seq_id"] for entry in flight_recorder.record()["entries"]])
+print([entry["collective_seq_id"] for entry in flight_recorder.flight_record()["entries"]])
 """
     assert output_of(code, TORCH_FR_BUFFER_SIZE="3") == "[8, 9, 10]"
     assert output_of(code, TORCH_FR_BUFFER_SIZE="0") == "[]"
@@ -147,7 +147,7 @@ def test_collectives_under_detailed_checks(on_ranks: Any) -> None:
 
 
 def check_mismatch_is_detected(rank: int, size: int) -> None:
-    issue_collectives(rank)
+    run_collectives(rank)
     if rank == 0:
         with pytest.raises(RuntimeError, match="mismatch"):
             dist.all_reduce(torch.ones(3, device="hpu"))

@@ -118,7 +118,9 @@ def test_tensorboard_plugin_reads_the_traces(observed: Path, tmp_path: Path) -> 
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["rank0", "rank1"]
 
 
-@pytest.mark.skipif(perfetto.missing_program() is not None, reason=f"{perfetto.missing_program()} is missing")
+@pytest.mark.skipif(
+    perfetto.name_of_missing_program() is not None, reason=f"{perfetto.name_of_missing_program()} is missing"
+)
 @pytest.mark.nightly("profiles a training step on two ranks")
 def test_perfetto_reads_the_traces(observed: Path, tmp_path: Path) -> None:
     for path in sorted((observed / "tensorboard").iterdir()):

@@ -92,7 +92,7 @@ def check_different_collective(rank, size):
     os._exit(0)
 
 
-def wait_in_the_store(rank, size):
+def wait_for_store_value(rank, size):
     """Wait in the group's store for a value that another rank writes after a slow collective."""
     meeting = dist.distributed_c10d._get_default_store()
     if rank == 0:
@@ -152,7 +152,7 @@ def test_error_names_the_different_collective(on_ranks):
 
 
 def test_slow_collective_while_a_rank_waits_in_the_store(on_ranks):
-    on_ranks(wait_in_the_store)
+    on_ranks(wait_for_store_value)
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -32,7 +32,7 @@ def uses_shared_memory(group=None):
     return C.shares_memory(backend)
 
 
-def rank_values(count, dtype, rank):
+def values_of_rank(count, dtype, rank):
     """Return the values of a rank. Their sum over the ranks depends on the order of the additions."""
     generator = torch.Generator().manual_seed(1000 * rank + count)
     if dtype in WHOLE:
@@ -40,7 +40,7 @@ def rank_values(count, dtype, rank):
     return (torch.randn(count, generator=generator) * 3).to(dtype)
 
 
-def reduced_in_rank_order(count, dtype, operation, size):
+def reduce_in_rank_order(count, dtype, operation, size):
     """Return the documented result: the values of all ranks, reduced in rank order.
 
     16-bit floats are reduced in float32 and rounded once at the end.
@@ -52,29 +52,29 @@ def reduced_in_rank_order(count, dtype, operation, size):
         dist.ReduceOp.MAX: torch.maximum,
     }[operation]
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    result = rank_values(count, dtype, 0).to(wide)
+    result = values_of_rank(count, dtype, 0).to(wide)
     for rank in range(1, size):
-        result = combine(result, rank_values(count, dtype, rank).to(wide))
+        result = combine(result, values_of_rank(count, dtype, rank).to(wide))
     return result.to(dtype)
 
 
-def check_values(rank, size):
+def check_all_reduce_bits(rank, size):
     """Check the result bit for bit on every rank, for all dtypes, element counts and reductions."""
     assert uses_shared_memory()
     for dtype, count, operation in itertools.product((*FLOATS, *WHOLE), COUNTS, OPERATIONS):
-        tensor = rank_values(count, dtype, rank).to("hpu")
+        tensor = values_of_rank(count, dtype, rank).to("hpu")
         dist.all_reduce(tensor, operation)
-        assert torch.equal(tensor.cpu(), reduced_in_rank_order(count, dtype, operation, size)), (
+        assert torch.equal(tensor.cpu(), reduce_in_rank_order(count, dtype, operation, size)), (
             dtype,
             count,
             operation,
         )
 
 
-def compare_with_gloo(rank, size):
+def compare_all_reduce_with_gloo(rank, size):
     gloo = dist.new_group(backend="gloo")
     for dtype, count in itertools.product(FLOATS, COUNTS):
-        host = rank_values(count, dtype, rank)
+        host = values_of_rank(count, dtype, rank)
         tensor = host.to("hpu")
         dist.all_reduce(host, group=gloo)
         dist.all_reduce(tensor)
@@ -190,7 +190,7 @@ def check_shared_memory_is_unused(rank, size):
         assert tensor[-1].item() == size * (size + 1) / 2
 
 
-def disable_on_one_rank(rank, size):
+def disable_shared_memory_on_one_rank(rank, size):
     """Disable the shared memory on one rank, so that no rank uses it."""
     os.environ["HPU_REFERENCE_SHARED_COLLECTIVES"] = "0" if rank == size - 1 else "1"
     group = dist.new_group(list(range(size)))
@@ -209,7 +209,7 @@ def reduce_in_group_of_one_rank(rank, size):
         assert (tensor == 3).all().item()
 
 
-def check_different_tensors(rank, size):
+def check_mismatched_tensors(rank, size):
     """Check that ranks with different tensors get an immediate error, and that the group still works."""
     for mine, theirs in (
         (torch.ones(4), torch.ones(5)),
@@ -232,10 +232,10 @@ def check_different_tensors(rank, size):
 PART_COUNTS = (0, 6, 30_000, 500_001)
 
 
-def check_parts_of_one_tensor(rank, size):
+def check_input_inside_output(rank, size):
     """Check collectives whose input is a part of the output, or whose output is a part of the input."""
     for count in PART_COUNTS:
-        every = [rank_values(count, torch.float32, peer) for peer in range(size)]
+        every = [values_of_rank(count, torch.float32, peer) for peer in range(size)]
         gathered = torch.full((size, count), -1.0, device="hpu")
         gathered[rank] = every[rank].to("hpu")
         dist.all_gather_into_tensor(gathered, gathered[rank])
@@ -261,7 +261,7 @@ def check_overlapping_tensors(rank, size):
             if pauses.random() < 0.5:
                 time.sleep(0.005)
 
-        every = [rank_values(count, torch.float32, peer) for peer in range(size)]
+        every = [values_of_rank(count, torch.float32, peer) for peer in range(size)]
         whole = torch.full((size, count), -1.0, device="hpu")
         whole[0] = every[rank].to("hpu")
         pause()
@@ -338,29 +338,29 @@ def call_random_collectives(rank, size):
         assert torch.equal(actual.cpu(), correct)
 
 
-def check_lists(rank, size):
+def check_coalesced_collectives(rank, size):
     """Check collectives that a coalescing manager joins, with small and large tensors."""
     counts = (3, 500_000, 0, 40)
-    inputs = [rank_values(count, torch.float32, rank).to("hpu") for count in counts]
+    inputs = [values_of_rank(count, torch.float32, rank).to("hpu") for count in counts]
     outputs = [torch.empty(size, count, device="hpu") for count in counts]
     with dist._coalescing_manager():
         for output, part in zip(outputs, inputs, strict=True):
             dist.all_gather_into_tensor(output, part)
     for count, output in zip(counts, outputs, strict=True):
-        every = [rank_values(count, torch.float32, peer) for peer in range(size)]
+        every = [values_of_rank(count, torch.float32, peer) for peer in range(size)]
         assert torch.equal(output.cpu(), torch.stack(every))
     with dist._coalescing_manager():
         for part, output in zip(inputs, outputs, strict=True):
             dist.reduce_scatter_tensor(part, output)
     for count, part in zip(counts, inputs, strict=True):
-        wide = rank_values(count, torch.float32, rank)
+        wide = values_of_rank(count, torch.float32, rank)
         total = wide.clone()
         for _ in range(size - 1):
             total += wide
         assert torch.equal(part.cpu(), total)
 
 
-def check_different_collectives(rank, size):
+def check_mismatched_collectives(rank, size):
     """Check that ranks whose collectives differ get an immediate error, and that the group still works."""
     three, four = torch.ones(3, device="hpu"), torch.ones(4, device="hpu")
     large = torch.ones(1_000_000, device="hpu")
@@ -395,7 +395,7 @@ def check_different_collectives(rank, size):
         assert tensor.tolist() == [size] * 3
 
 
-def check_calls_that_only_send(rank, size):
+def check_ranks_that_only_send(rank, size):
     """Let each rank broadcast with itself as the root, so that every rank sends and no rank receives.
 
     Check that the next collective raises an error, and that later collectives work.
@@ -410,7 +410,7 @@ def check_calls_that_only_send(rank, size):
     assert tensor.tolist() == [sum(range(size))] * 3
 
 
-def check_list_against_calls(rank, size):
+def check_coalesced_against_single_calls(rank, size):
     """Check the error if rank 0 reduces a list of tensors and each other rank reduces a single tensor.
 
     Later collectives must work.
@@ -499,7 +499,7 @@ def abort_pending_collective(rank, size):
     os._exit(0)
 
 
-def check_rank_that_left(rank, size):
+def check_rank_that_destroyed_its_group(rank, size):
     """Check that the error names a rank that destroyed its group while its process lives on."""
     group = dist.new_group(list(range(size)))
     tensor = torch.ones(4, device="hpu")
@@ -536,7 +536,7 @@ def check_fork_of_a_rank(rank, size):
     assert tensor.tolist() == [size**2] * 4
 
 
-def check_groups_free_memory(rank, size):
+def check_groups_free_shared_memory(rank, size):
     """Check that groups free their shared memory."""
 
     def mapping_count():
@@ -566,12 +566,12 @@ SIZES = [
 
 @pytest.mark.parametrize("size", SIZES)
 def test_values_are_reduced_in_rank_order(on_ranks, size):
-    on_ranks(check_values, size)
+    on_ranks(check_all_reduce_bits, size)
 
 
 @pytest.mark.parametrize("size", SIZES[:2])
 def test_results_match_gloo(on_ranks, size):
-    on_ranks(compare_with_gloo, size)
+    on_ranks(compare_all_reduce_with_gloo, size)
 
 
 def test_special_values_and_views(on_ranks):
@@ -601,7 +601,7 @@ def test_disabled_by_a_variable(on_ranks):
 
 
 def test_disabled_on_one_rank(on_ranks):
-    on_ranks(disable_on_one_rank, 3)
+    on_ranks(disable_shared_memory_on_one_rank, 3)
 
 
 def test_a_group_of_one_rank(on_ranks):
@@ -609,7 +609,7 @@ def test_a_group_of_one_rank(on_ranks):
 
 
 def test_parts_of_one_tensor(on_ranks):
-    on_ranks(check_parts_of_one_tensor, 3)
+    on_ranks(check_input_inside_output, 3)
 
 
 @pytest.mark.parametrize("order", ["memory", "events"])
@@ -619,7 +619,7 @@ def test_random_collectives(on_ranks, size, order):
 
 
 def test_lists(on_ranks):
-    on_ranks(check_lists, 3)
+    on_ranks(check_coalesced_collectives, 3)
 
 
 def test_overlapping_tensors(on_ranks):
@@ -627,19 +627,19 @@ def test_overlapping_tensors(on_ranks):
 
 
 def test_calls_that_only_send(on_ranks):
-    on_ranks(check_calls_that_only_send)
+    on_ranks(check_ranks_that_only_send)
 
 
 def test_a_list_against_single_calls(on_ranks):
-    on_ranks(check_list_against_calls)
+    on_ranks(check_coalesced_against_single_calls)
 
 
 def test_different_collectives_raise(on_ranks):
-    on_ranks(check_different_collectives)
+    on_ranks(check_mismatched_collectives)
 
 
 def test_calls_with_different_tensors_raise(on_ranks):
-    on_ranks(check_different_tensors)
+    on_ranks(check_mismatched_tensors)
 
 
 @pytest.mark.parametrize("count", [4, 4_000_000])
@@ -662,7 +662,7 @@ def test_an_abort_while_waiting(on_ranks, count):
 
 
 def test_a_rank_that_leaves(on_ranks):
-    on_ranks(check_rank_that_left)
+    on_ranks(check_rank_that_destroyed_its_group)
 
 
 def test_a_fork_of_a_rank(on_ranks):
@@ -670,4 +670,4 @@ def test_a_fork_of_a_rank(on_ranks):
 
 
 def test_groups_free_their_memory(on_ranks):
-    on_ranks(check_groups_free_memory)
+    on_ranks(check_groups_free_shared_memory)

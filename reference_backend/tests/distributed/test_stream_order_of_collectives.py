@@ -12,7 +12,7 @@ import torch.distributed as dist
 C, hpu = ht._C, ht.hpu
 
 
-def warm_up(call):
+def cache_output_metadata(call):
     """Run a call until the engine has cached the output metadata of all its operators.
 
     An uncached operator makes the host wait. Behind a closed gate, each run of the call adds only its first
@@ -33,7 +33,7 @@ def warm_up(call):
 def check_host_does_not_wait(rank, size):
     x = torch.ones(4, device="hpu")
     dist.all_reduce(x)
-    warm_up(lambda: x.fill_(rank + 1.0) * 2)
+    cache_output_metadata(lambda: x.fill_(rank + 1.0) * 2)
     gate = C.Gate()
     gate.enqueue()  # the gate of rank 0 stays closed and blocks the collective on all ranks
     if rank != 0:
@@ -53,11 +53,11 @@ def check_host_does_not_wait(rank, size):
     assert work.is_completed() and work.is_success()
 
 
-def check_value_at_issue(rank, size):
+def check_side_stream_order(rank, size):
     """Check that a collective on a side stream sends the values that earlier work of this stream writes."""
     side = hpu.Stream()
     x = torch.zeros(1000, device="hpu")
-    warm_up(lambda: x.add_(rank + 1).add_(-rank - 1))
+    cache_output_metadata(lambda: x.add_(rank + 1).add_(-rank - 1))
     with hpu.stream(side):
         gate = C.Gate()
         gate.enqueue()
@@ -68,7 +68,7 @@ def check_value_at_issue(rank, size):
     assert torch.equal((x + 0).cpu(), torch.full((1000,), size * (size + 1) / 2))
 
 
-def check_memory_is_kept(rank, size):
+def check_freed_tensors_are_retained(rank, size):
     for _ in range(20):
         x = torch.full((50_000,), rank + 1.0, device="hpu")
         out = torch.empty(50_000 * size, device="hpu")
@@ -81,7 +81,7 @@ def check_memory_is_kept(rank, size):
         del other_tensors, work, out
 
 
-def check_future(rank, size):
+def check_future_of_collective(rank, size):
     x = torch.full((8,), rank + 1.0, device="hpu")
     future = dist.all_reduce(x, async_op=True).get_future()
     doubled = future.then(lambda done: done.value()[0] * 2)
@@ -98,7 +98,7 @@ def check_barrier_blocks_the_host(rank, size):
     assert store.check(["last"])
 
 
-def check_subgroups(rank, size):
+def check_collectives_in_subgroups(rank, size):
     pair = dist.new_group([0, size - 1])
     alone = [dist.new_group([member]) for member in range(size)]
     x = torch.full((3,), rank + 1.0, device="hpu")
@@ -111,7 +111,7 @@ def check_subgroups(rank, size):
     dist.barrier()
 
 
-def recreate_group(rank, size):
+def destroy_and_recreate_group(rank, size):
     """Check that a group can be destroyed and created again."""
     store = dist.distributed_c10d._get_default_store()
     for turn in range(5):
@@ -127,15 +127,15 @@ def test_host_does_not_wait(on_ranks):
 
 
 def test_collective_sends_the_values_at_issue(on_ranks):
-    on_ranks(check_value_at_issue)
+    on_ranks(check_side_stream_order)
 
 
 def test_memory_is_kept(on_ranks):
-    on_ranks(check_memory_is_kept)
+    on_ranks(check_freed_tensors_are_retained)
 
 
 def test_futures(on_ranks):
-    on_ranks(check_future)
+    on_ranks(check_future_of_collective)
 
 
 def test_barriers(on_ranks):
@@ -143,8 +143,8 @@ def test_barriers(on_ranks):
 
 
 def test_subgroups(on_ranks):
-    on_ranks(check_subgroups, 3)
+    on_ranks(check_collectives_in_subgroups, 3)
 
 
 def test_group_can_be_recreated(on_ranks):
-    on_ranks(recreate_group)
+    on_ranks(destroy_and_recreate_group)

@@ -16,7 +16,7 @@ C, hpu = ht._C, ht.hpu
 FACTOR = int(os.environ.get("HPU_REFERENCE_STRESS", "1"))
 
 
-class _Value:
+class _ValueWithCpuCopy:
     """A device tensor, the expected values on the CPU, and an event recorded after the last use."""
 
     def __init__(self, device, cpu):
@@ -25,7 +25,7 @@ class _Value:
         self.event = hpu.current_stream().record_event()
 
 
-class _Worker:
+class _StressThread:
     """A random program of one thread on several streams. Each step also runs on the CPU."""
 
     def __init__(self, seed, streams, steps):
@@ -43,7 +43,7 @@ class _Worker:
             for _ in range(self.steps):
                 while len(self.values) < 4:
                     host = torch.rand(8, self.rng.choice((8, 8, 8, 300)), generator=self.generator)
-                    self.values.append(_Value(host.to("hpu"), host.clone()))
+                    self.values.append(_ValueWithCpuCopy(host.to("hpu"), host.clone()))
                 hpu.set_stream(self.rng.choice(self.streams))
                 self.run_random_step()
                 for value in self.used:
@@ -70,7 +70,7 @@ class _Worker:
         self.checked += 1
 
     def add_value(self, device, cpu):
-        self.values.append(_Value(device, cpu))
+        self.values.append(_ValueWithCpuCopy(device, cpu))
 
     def run_random_step(self):
         rng = self.rng
@@ -127,7 +127,7 @@ def test_threads_with_streams_of_their_own(seed, delay):
     C.set_queue_all(delay, seed)
     before = C.engine_counters()
     _run_workers_in_threads(
-        [_Worker(100 * seed + i, [hpu.Stream() for _ in range(3)], 300) for i in range(4)]
+        [_StressThread(100 * seed + i, [hpu.Stream() for _ in range(3)], 300) for i in range(4)]
     )
     hpu.synchronize()
     after = C.engine_counters()
@@ -139,12 +139,12 @@ def test_threads_with_streams_of_their_own(seed, delay):
 def test_threads_that_share_streams(seed):
     C.set_queue_all(30, seed)
     streams = [hpu.default_stream(), *(hpu.Stream() for _ in range(2))]
-    _run_workers_in_threads([_Worker(100 * seed + i, streams, 200) for i in range(6)])
+    _run_workers_in_threads([_StressThread(100 * seed + i, streams, 200) for i in range(6)])
 
 
 def test_more_streams_than_queues():
     C.set_queue_all(20, 5)
-    _run_workers_in_threads([_Worker(i, [hpu.Stream() for _ in range(20)], 300) for i in range(3)])
+    _run_workers_in_threads([_StressThread(i, [hpu.Stream() for _ in range(20)], 300) for i in range(3)])
 
 
 def test_storm_of_allocations():
@@ -229,7 +229,9 @@ def test_switching_the_pipeline_while_work_is_queued(threads):
     switching = threading.Thread(target=switch_settings)
     switching.start()
     try:
-        _run_workers_in_threads([_Worker(i, [hpu.Stream() for _ in range(2)], 150) for i in range(threads)])
+        _run_workers_in_threads(
+            [_StressThread(i, [hpu.Stream() for _ in range(2)], 150) for i in range(threads)]
+        )
     finally:
         stop.set()
         switching.join()

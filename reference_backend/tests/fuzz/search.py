@@ -35,14 +35,14 @@ TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailingProgram:
     """A program and the reason of its failure."""
 
     program: Program
     reason: str
 
 
-class Runner:
+class ProgramRunner:
     """A worker process that runs programs. After each failure, a new process replaces it."""
 
     def __init__(self, mode: str) -> None:
@@ -55,7 +55,7 @@ class Runner:
         }
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> ProgramRunner:
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -94,18 +94,18 @@ class Runner:
             self._process = None
 
 
-def failing_programs(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
+def failing_programs(mode: str, seed: int, seconds: float) -> Iterator[FailingProgram]:
     """Run the programs of `seed`, `seed` + 1, … for the given time, and yield each failure."""
     end = time.monotonic() + seconds
-    with Runner(mode) as runner:
+    with ProgramRunner(mode) as runner:
         while time.monotonic() < end:
             program = make_program(seed)
             if reason := runner.failure_reason(program):
-                yield Failure(program, reason)
+                yield FailingProgram(program, reason)
             seed += 1
 
 
-def shrink(runner: Runner, program: Program, seconds: float = 60) -> Program:
+def shrink(runner: ProgramRunner, program: Program, seconds: float = 60) -> Program:
     """Remove steps from a failing program while it still fails, for the given time.
 
     A candidate program fails if one of three runs fails. Most steps that fail only at random are thus kept.
@@ -142,14 +142,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     failed = False
     if options.only is not None:
-        with Runner(options.mode) as runner:
+        with ProgramRunner(options.mode) as runner:
             reason = runner.failure_reason(make_program(options.only))
         print(make_program(options.only).text(), reason or "fine", sep="\n")
         return 1 if reason else 0
     for failure in failing_programs(options.mode, options.seed, options.seconds):
         failed = True
         print(f"{options.mode}: seed {failure.program.seed}: {failure.reason}", flush=True)
-        with Runner(options.mode) as runner:
+        with ProgramRunner(options.mode) as runner:
             short = shrink(runner, failure.program)
             print(
                 f"{short.text()}\n{runner.failure_reason(short) or 'no failure when run again'}", flush=True

@@ -13,14 +13,14 @@ import pytest
 from tests.support.nightly import NIGHTLY
 
 from .program import Program, Step, make_program
-from .search import MODES, Failure, Runner, failing_programs, shrink
+from .search import MODES, FailingProgram, ProgramRunner, failing_programs, shrink
 
 #: Seconds for which the test searches in each mode.
 SECONDS = (3600 if NIGHTLY else 6) / len(MODES)
 
 
-def _failure_message(mode: str, failure: Failure) -> str:
-    with Runner(mode) as runner:
+def _failure_message(mode: str, failure: FailingProgram) -> str:
+    with ProgramRunner(mode) as runner:
         short = shrink(runner, failure.program)
     command = f"python -m fuzz --mode {mode} --only {failure.program.seed}"
     return f"{failure.reason}\n{short.text()}\n(in reference_backend/tests: {command})"
@@ -87,7 +87,7 @@ def test_a_wrong_value_is_detected_and_shrunk(broken):
     long = _one_thread_program(
         "create_tensor", "compute_binary", "create_view", "read_on_host", "compute_unary", "switch_stream"
     )
-    with Runner("eager") as runner:
+    with ProgramRunner("eager") as runner:
         assert "off by 1" in runner.failure_reason(long)
         short = shrink(runner, long)
         assert {step.kind for step in short.threads[0]} == {"create_view", "compute_unary"}
@@ -96,6 +96,6 @@ def test_a_wrong_value_is_detected_and_shrunk(broken):
 
 def test_a_crash_is_a_failure_and_the_next_program_runs(broken):
     dead = Program(5, ((Step("read_on_host", (0, 0, 0, 999)),),))
-    with Runner("eager") as runner:
+    with ProgramRunner("eager") as runner:
         assert "the process ended with -6" in runner.failure_reason(dead)
         assert runner.failure_reason(_one_thread_program("create_tensor", "compute_unary")) == ""

@@ -17,7 +17,7 @@ import torch
 from .program import Program, Step, run_program
 
 
-def difference(program: Program) -> str:
+def difference_from_cpu(program: Program) -> str:
     """Run a program on the CPU and FUZZ_RUNS times on the device, and describe the first difference.
 
     The result is the empty string if all runs agree.
@@ -28,12 +28,12 @@ def difference(program: Program) -> str:
             actual = run_program(program, "hpu")
         except Exception as error:
             return f"run {number}: {type(error).__name__}: {error}"
-        if reason := difference_between(reference, actual):
+        if reason := difference_between_results(reference, actual):
             return f"run {number}: {reason}"
     return ""
 
 
-def difference_between(reference: list[list[torch.Tensor]], actual: list[list[torch.Tensor]]) -> str:
+def difference_between_results(reference: list[list[torch.Tensor]], actual: list[list[torch.Tensor]]) -> str:
     """Return the first difference between the values of two runs as text, or the empty string."""
     for thread, (expected, values) in enumerate(zip(reference, actual, strict=True)):
         if len(expected) != len(values):
@@ -61,7 +61,7 @@ def main() -> None:
         steps = [
             tuple(Step(kind, tuple(numbers)) for kind, *numbers in thread) for thread in json.loads(line)
         ]
-        reason = difference(Program(0, tuple(steps)))
+        reason = difference_from_cpu(Program(0, tuple(steps)))
         faulthandler.cancel_dump_traceback_later()
         print(json.dumps(reason) if reason else "fine", file=answers, flush=True)
 

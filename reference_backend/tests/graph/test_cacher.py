@@ -15,7 +15,7 @@ from torch import nn
 hpu = ht.hpu
 
 
-class Counted(nn.Module):
+class ForwardCounter(nn.Module):
     """A small network that counts the calls of its Python code."""
 
     def __init__(self):
@@ -31,7 +31,7 @@ class Counted(nn.Module):
 
 @pytest.fixture
 def model():
-    return Counted().to("hpu")
+    return ForwardCounter().to("hpu")
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_copies_capture_their_own_graphs(model, copied):
     assert duplicate.calls == 2
     assert model.calls == 1
     assert model.layers[0].weight.grad is None
-    torch.testing.assert_close(duplicate(x), Counted.forward(duplicate, x))
+    torch.testing.assert_close(duplicate(x), ForwardCounter.forward(duplicate, x))
 
 
 @pytest.mark.usefixtures("lazy")
@@ -197,7 +197,7 @@ def test_control_and_statistics(model, capsys):
     capsys.readouterr()
     model.log_stats()
     assert capsys.readouterr().out == (
-        "HPU graphs of Counted, iteration 7: 2 captured, 1 replayed, 1 calls without a graph, 0 removed\n"
+        "HPU graphs of ForwardCounter, iteration 7: 2 captured, 1 replayed, 1 calls without a graph, 0 removed\n"
     )
 
 
@@ -225,7 +225,7 @@ def test_module_with_hooks_raises(model):
 
 @pytest.mark.usefixtures("lazy")
 def test_cached_submodules_with_input_gradients(model):
-    head = Counted().to("hpu").layers[2]
+    head = ForwardCounter().to("hpu").layers[2]
     reference_layers = copy.deepcopy(nn.ModuleList([model, head]))
     hpu.ModuleCacher()(model)
     hpu.ModuleCacher()(head)

@@ -120,7 +120,7 @@ def test_replayv2_copies():
         graph.replayV2([a, b], [a])
 
 
-def _capture_and_mark(function, *inputs):
+def _capture_and_mark_outputs(function, *inputs):
     graph, outputs = _capture_graph(lambda: function(*inputs))
     graph.mark_user_inputs(inputs)
     graph.mark_user_outputs(outputs)
@@ -129,7 +129,7 @@ def _capture_and_mark(function, *inputs):
 
 def test_replayv3_uses_the_passed_tensors():
     a, b = torch.zeros(2, device="hpu"), torch.zeros(2, device="hpu")
-    graph, out = _capture_and_mark(lambda a, b: a.add_(1) * 10 + b, a, b)
+    graph, out = _capture_and_mark_outputs(lambda a, b: a.add_(1) * 10 + b, a, b)
     assert (a.tolist(), out.tolist()) == ([1, 1], [10, 10])
     first_input, more = torch.full((2,), 4.0, device="hpu"), torch.full((2,), 7.0, device="hpu")
     results = graph.replayV3([first_input, more])
@@ -143,7 +143,7 @@ def test_replayv3_uses_the_passed_tensors():
 
 def test_replay_with_inputs_makes_new_results():
     a = torch.zeros(2, device="hpu")
-    graph, out = _capture_and_mark(lambda a: a * 2, a)
+    graph, out = _capture_and_mark_outputs(lambda a: a * 2, a)
     first = graph.replay_with_inputs([torch.ones(2, device="hpu")])
     second = graph.replay_with_inputs([torch.full((2,), 3.0, device="hpu")])
     assert (first[0].tolist(), second[0].tolist(), out.tolist()) == ([2, 2], [6, 6], [0, 0])
@@ -161,7 +161,7 @@ def test_replayv3_without_marked_outputs():
 
 
 def test_exchanged_tensors_must_fit():
-    graph, _ = _capture_and_mark(lambda a: a * 2, torch.zeros(2, device="hpu"))
+    graph, _ = _capture_and_mark_outputs(lambda a: a * 2, torch.zeros(2, device="hpu"))
     for wrong in (
         torch.zeros(3, device="hpu"),
         torch.zeros(2, device="hpu", dtype=torch.int32),
@@ -181,7 +181,7 @@ def test_exchange_needs_marks():
 
 def test_inputs_in_other_layouts_and_at_other_offsets():
     a = torch.arange(6.0, device="hpu").reshape(2, 3)
-    graph, out = _capture_and_mark(lambda a: a.sum(1), a)
+    graph, out = _capture_and_mark_outputs(lambda a: a.sum(1), a)
     block = torch.arange(24.0, device="hpu")
     for other_layout in (
         block[6:12].reshape(2, 3),
@@ -194,7 +194,7 @@ def test_inputs_in_other_layouts_and_at_other_offsets():
 
 def test_outputs_that_are_inputs():
     a, b = torch.zeros(2, 2, device="hpu"), torch.ones(2, device="hpu")
-    graph, _ = _capture_and_mark(lambda a: (a, a[1], b, a + b), a)
+    graph, _ = _capture_and_mark_outputs(lambda a: (a, a[1], b, a + b), a)
     new_input = torch.full((2, 2), 5.0, device="hpu")
     same, view, fixed, new = graph.replay_with_inputs([new_input])
     assert same.data_ptr() == new_input.data_ptr()
@@ -210,7 +210,7 @@ def test_outputs_that_share_memory():
         whole = a * 2
         return whole, whole[1:3], whole.view(2, 2).t()
 
-    graph, _ = _capture_and_mark(double_and_view, a)
+    graph, _ = _capture_and_mark_outputs(double_and_view, a)
     whole, part, turned = graph.replay_with_inputs([torch.ones(4, device="hpu")])
     whole[1] = 9
     assert (part.tolist(), turned.tolist()) == ([9, 2], [[2, 2], [9, 2]])
@@ -218,7 +218,7 @@ def test_outputs_that_share_memory():
 
 def test_inputs_that_share_memory():
     a = torch.zeros(4, device="hpu")
-    graph, out = _capture_and_mark(lambda front, back: back.add_(front) * 2, a[:2], a[2:])
+    graph, out = _capture_and_mark_outputs(lambda front, back: back.add_(front) * 2, a[:2], a[2:])
     new_input = torch.tensor([1.0, 2.0, 10.0, 20.0], device="hpu")
     graph.replayV3([new_input[:2], new_input[2:]])
     assert (out.tolist(), new_input.tolist()) == ([22, 44], [1, 2, 11, 22])
@@ -226,14 +226,14 @@ def test_inputs_that_share_memory():
 
 def test_match_indices():
     a, b, c = (torch.ones(2, device="hpu") for _ in range(3))
-    graph, _ = _capture_and_mark(lambda a, b, c: a + c, a, b, c)
+    graph, _ = _capture_and_mark_outputs(lambda a, b, c: a + c, a, b, c)
     assert graph.get_user_input_match_indices() == [0, 2]
 
 
 def test_cleared_inputs():
     before = hpu.memory_allocated()
     a = torch.zeros(1 << 18, device="hpu")
-    graph, _ = _capture_and_mark(lambda a: a.sum(), a)
+    graph, _ = _capture_and_mark_outputs(lambda a: a.sum(), a)
     graph.clear_inputs()
     del a
     assert hpu.memory_allocated() - before < 1 << 20

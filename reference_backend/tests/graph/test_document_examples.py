@@ -44,7 +44,7 @@ class LightningModule(nn.Module):
         return self._optimizer
 
 
-def fit(module, batches, epochs=2):
+def train(module, batches, epochs=2):
     """Run the part of `Trainer.fit` that the examples need."""
     module._optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     for module.current_epoch in range(epochs):
@@ -117,7 +117,7 @@ def test_capture_and_replay_training():
     reference_net.load_state_dict(model.net.state_dict())
     batches = _random_batches()
     fitted_batches = [(model.static_input.clone(), model.static_target.clone()), *batches[1:], *batches]
-    fit(model, batches)
+    train(model, batches)
     optimizer, losses = torch.optim.SGD(reference_net.parameters(), lr=0.1), []
     for data, target in fitted_batches:
         optimizer.zero_grad(set_to_none=True)
@@ -168,8 +168,8 @@ def test_make_graphed_callables():
     model = HPUGraphsModel().to(torch.device("hpu"))
     x = torch.randn(BATCH, 6, device="hpu")
     model = htcore.hpu.make_graphed_callables(model, (x,))
-    fit(model, _random_batches())
-    fit(reference_model, _random_batches())
+    train(model, _random_batches())
+    train(reference_model, _random_batches())
     assert model.logged == pytest.approx(reference_model.logged, rel=1e-5)
     _assert_same_parameters(model, reference_model)
 
@@ -198,8 +198,8 @@ def test_module_cacher_with_changing_shapes():
     # model is given an input to ModuleCacher.
     model = HPUGraphsModel().to("hpu")
     htcore.hpu.ModuleCacher(max_graphs)(model=model, inplace=True)
-    fit(model, _random_batches(6, sizes=(4, 3, 4, 2)))
-    fit(reference_model, _random_batches(6, sizes=(4, 3, 4, 2)))
+    train(model, _random_batches(6, sizes=(4, 3, 4, 2)))
+    train(reference_model, _random_batches(6, sizes=(4, 3, 4, 2)))
     assert model.logged == pytest.approx(reference_model.logged, rel=1e-5)
     _assert_same_parameters(model, reference_model)
     assert model.forward.hits > 0
@@ -298,7 +298,7 @@ def test_dynamic_control_flow():
     models = [HPUGraphsModel(cached).to("hpu") for cached in (True, False)]
     for model in models:
         random.seed(3)
-        fit(model, _random_batches(6))
+        train(model, _random_batches(6))
     assert models[0].logged == pytest.approx(models[1].logged, rel=1e-5)
     _assert_same_parameters(*models)
     assert models[0].module1.forward.hits == 11
@@ -347,7 +347,7 @@ def test_dynamic_ops():
 
     models = [HPUGraphsModel(cached).to("hpu") for cached in (True, False)]
     for model in models:
-        fit(model, _random_batches(4))
+        train(model, _random_batches(4))
     assert models[0].logged == pytest.approx(models[1].logged, rel=1e-5)
     _assert_same_parameters(*models)
     assert models[0].module1.forward.hits == 7

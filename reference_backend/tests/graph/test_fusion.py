@@ -22,7 +22,7 @@ from tests.support.nightly import every_nth
 NotFusable = load_fusion_module("description").NotFusable
 
 
-def small_whole_floats(*sizes: int) -> torch.Tensor:
+def random_whole_floats(*sizes: int) -> torch.Tensor:
     return torch.randint(-4, 5, sizes, generator=torch.Generator().manual_seed(sum(sizes))).float()
 
 
@@ -40,12 +40,12 @@ def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.relu(torch.addmm(b, x, w.t()))
 
 
-def parameter_update(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor) -> None:
+def update_parameter_with_momentum(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor) -> None:
     m.mul_(2).add_(g)
     p.add_(m, alpha=-1)
 
 
-def step_of_sgd(w: torch.Tensor, x: torch.Tensor, g: torch.Tensor) -> None:
+def step_by_sgd(w: torch.Tensor, x: torch.Tensor, g: torch.Tensor) -> None:
     w.add_(g.t() @ x, alpha=-2)
     w.sub_((x.t() @ g).t(), alpha=3)
 
@@ -66,21 +66,21 @@ def swap_inputs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return before[:, 1:]
 
 
-def foreach_update(p: torch.Tensor, q: torch.Tensor, g: torch.Tensor) -> None:
+def update_by_foreach(p: torch.Tensor, q: torch.Tensor, g: torch.Tensor) -> None:
     torch._foreach_mul_([p, q], 3.0)
     torch._foreach_add_([p, q], [g, g], alpha=2)
 
 
-def slice_output(x: torch.Tensor) -> Any:
+def return_slice_and_transpose(x: torch.Tensor) -> Any:
     y = x + 1
     return y[1:, ::2], y.t()
 
 
-def transposed_result(x: torch.Tensor) -> torch.Tensor:
+def return_transposed_product(x: torch.Tensor) -> torch.Tensor:
     return x.t() * 2
 
 
-def two_views(x: torch.Tensor) -> Any:
+def combine_two_views(x: torch.Tensor) -> Any:
     y = x * 2
     return y.t() + y[:, :1] + y.flatten()[3], y.view(2, -1).sum(0)
 
@@ -89,7 +89,7 @@ def reductions(x: torch.Tensor) -> Any:
     return x.sum(0), x.amax(1, keepdim=True), x.mean(), x.argmax(1), x.max(0)
 
 
-def written_twice(x: torch.Tensor) -> torch.Tensor:
+def write_twice(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x)
     torch.add(x, 1, out=y)
     z = y * 3
@@ -97,14 +97,14 @@ def written_twice(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def written_in_parts(x: torch.Tensor) -> torch.Tensor:
+def write_in_parts(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(x.shape[0] * 2, *x.shape[1:])
     y[: x.shape[0]] = x
     torch.neg(x, out=y[x.shape[0] :])
     return y + y.sum()
 
 
-def temporary_in_place(x: torch.Tensor) -> torch.Tensor:
+def write_temporary_in_place(x: torch.Tensor) -> torch.Tensor:
     y = x + 1
     y.mul_(2)
     y[1].fill_(7)
@@ -113,7 +113,7 @@ def temporary_in_place(x: torch.Tensor) -> torch.Tensor:
     return y.relu()
 
 
-def part_of_input(x: torch.Tensor) -> torch.Tensor:
+def write_part_of_input(x: torch.Tensor) -> torch.Tensor:
     y = x.sum(0)
     x[1, :2].add_(1)
     x[:, 3].copy_(x[:, 0] * 2)
@@ -125,7 +125,7 @@ def softmax_and_norm(x: torch.Tensor, w: torch.Tensor) -> Any:
     return F.log_softmax(x, 1), F.softmax(x, 0), F.layer_norm(x, width, w, w)
 
 
-def called_by_name(x: torch.Tensor) -> torch.Tensor:
+def call_eigh_by_name(x: torch.Tensor) -> torch.Tensor:
     """Call an operator that Inductor cannot generate code for. Compiled code calls this operator by name."""
     values, vectors = torch.linalg.eigh(x @ x.t())
     return vectors @ torch.diag(values) + x
@@ -159,11 +159,11 @@ def windows(x: torch.Tensor) -> Any:
     return y.unfold(0, 3, 2).sum(1), y.as_strided((3, 4), (7, 1)) + 0
 
 
-def shared_inputs(x: torch.Tensor) -> torch.Tensor:
+def read_input_in_two_dtypes(x: torch.Tensor) -> torch.Tensor:
     return x[0] + x[1] + x.view(torch.int32)[2]
 
 
-def no_sizes(x: torch.Tensor) -> Any:
+def use_scalar_and_empty_tensors(x: torch.Tensor) -> Any:
     total = x.sum()
     total.add_(total)
     return total * x, x[:0] + 1, total.expand(3, 2) - 1
@@ -171,55 +171,60 @@ def no_sizes(x: torch.Tensor) -> Any:
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
     # name: (program, inputs, whether the built function gives exact results)
-    "pointwise": (pointwise, (small_whole_floats(5, 6), small_whole_floats(6)), True),
-    "linear": (linear, (small_whole_floats(5, 6), small_whole_floats(7, 6), small_whole_floats(7)), True),
-    "parameter_update": (
-        parameter_update,
-        (small_whole_floats(4, 3), small_whole_floats(4, 3), small_whole_floats(4, 3)),
+    "pointwise": (pointwise, (random_whole_floats(5, 6), random_whole_floats(6)), True),
+    "linear": (linear, (random_whole_floats(5, 6), random_whole_floats(7, 6), random_whole_floats(7)), True),
+    "update_parameter_with_momentum": (
+        update_parameter_with_momentum,
+        (random_whole_floats(4, 3), random_whole_floats(4, 3), random_whole_floats(4, 3)),
         True,
     ),
-    "step_of_sgd": (
-        step_of_sgd,
-        (small_whole_floats(7, 6), small_whole_floats(5, 6), small_whole_floats(5, 7)),
+    "step_by_sgd": (
+        step_by_sgd,
+        (random_whole_floats(7, 6), random_whole_floats(5, 6), random_whole_floats(5, 7)),
         True,
     ),
     "half_alpha": (
         lambda x, y: x.add(y, alpha=0.3),
-        (small_whole_floats(9).bfloat16() / 3, small_whole_floats(9).bfloat16() / 3),
+        (random_whole_floats(9).bfloat16() / 3, random_whole_floats(9).bfloat16() / 3),
         True,
     ),
-    "foreach_update": (
-        foreach_update,
-        (small_whole_floats(4, 3), small_whole_floats(3, 4).t(), small_whole_floats(4, 3)),
+    "update_by_foreach": (
+        update_by_foreach,
+        (random_whole_floats(4, 3), random_whole_floats(3, 4).t(), random_whole_floats(4, 3)),
         True,
     ),
-    "slice_output": (slice_output, (small_whole_floats(5, 6),), True),
-    "transposed_result": (transposed_result, (small_whole_floats(5, 6),), True),
-    "two_views": (two_views, (small_whole_floats(4, 4),), True),
-    "reductions": (reductions, (small_whole_floats(5, 6),), True),
-    "written_twice": (written_twice, (small_whole_floats(5, 6),), True),
-    "written_in_parts": (written_in_parts, (small_whole_floats(5, 6),), True),
-    "temporary_in_place": (temporary_in_place, (small_whole_floats(5, 6),), True),
-    "part_of_input": (part_of_input, (small_whole_floats(5, 6),), True),
-    "softmax_and_norm": (softmax_and_norm, (small_whole_floats(5, 6), small_whole_floats(6)), False),
-    "called_by_name": (called_by_name, (small_whole_floats(4, 4),), False),
-    "embedding": (embedding, (small_whole_floats(4, 6), torch.tensor([3, 0, 3])), True),
+    "return_slice_and_transpose": (return_slice_and_transpose, (random_whole_floats(5, 6),), True),
+    "return_transposed_product": (return_transposed_product, (random_whole_floats(5, 6),), True),
+    "combine_two_views": (combine_two_views, (random_whole_floats(4, 4),), True),
+    "reductions": (reductions, (random_whole_floats(5, 6),), True),
+    "write_twice": (write_twice, (random_whole_floats(5, 6),), True),
+    "write_in_parts": (write_in_parts, (random_whole_floats(5, 6),), True),
+    "write_temporary_in_place": (write_temporary_in_place, (random_whole_floats(5, 6),), True),
+    "write_part_of_input": (write_part_of_input, (random_whole_floats(5, 6),), True),
+    "softmax_and_norm": (softmax_and_norm, (random_whole_floats(5, 6), random_whole_floats(6)), False),
+    "call_eigh_by_name": (call_eigh_by_name, (random_whole_floats(4, 4),), False),
+    "embedding": (embedding, (random_whole_floats(4, 6), torch.tensor([3, 0, 3])), True),
     "convolution": (
         convolution,
-        (small_whole_floats(2, 3, 8, 8), small_whole_floats(4, 3, 3, 3), small_whole_floats(4)),
+        (random_whole_floats(2, 3, 8, 8), random_whole_floats(4, 3, 3, 3), random_whole_floats(4)),
         False,
     ),
     "batch_norm": (
         batch_norm,
-        (small_whole_floats(8, 6), small_whole_floats(6), small_whole_floats(6), small_whole_floats(6).abs()),
+        (
+            random_whole_floats(8, 6),
+            random_whole_floats(6),
+            random_whole_floats(6),
+            random_whole_floats(6).abs(),
+        ),
         False,
     ),
-    "swap_rows": (swap_rows, (small_whole_floats(3, 5), small_whole_floats(4, 4)), True),
-    "swap_inputs": (swap_inputs, (small_whole_floats(3, 4), small_whole_floats(4, 3)), True),
-    "casts": (casts, (small_whole_floats(5, 6), torch.arange(30).view(5, 6)), True),
-    "windows": (windows, (small_whole_floats(5, 4),), True),
-    "shared_inputs": (shared_inputs, (small_whole_floats(5, 6),), True),
-    "no_sizes": (no_sizes, (small_whole_floats(2, 2),), True),
+    "swap_rows": (swap_rows, (random_whole_floats(3, 5), random_whole_floats(4, 4)), True),
+    "swap_inputs": (swap_inputs, (random_whole_floats(3, 4), random_whole_floats(4, 3)), True),
+    "casts": (casts, (random_whole_floats(5, 6), torch.arange(30).view(5, 6)), True),
+    "windows": (windows, (random_whole_floats(5, 4),), True),
+    "read_input_in_two_dtypes": (read_input_in_two_dtypes, (random_whole_floats(5, 6),), True),
+    "use_scalar_and_empty_tensors": (use_scalar_and_empty_tensors, (random_whole_floats(2, 2),), True),
 }
 
 
@@ -240,14 +245,14 @@ def test_built_function_gives_the_results_of_the_calls(name: str) -> None:
     every_nth(
         4,  # a program takes ten seconds to compile; test_fusion_fuzz.py compiles random programs
         [
-            "temporary_in_place",
+            "write_temporary_in_place",
             "linear",
-            "step_of_sgd",
-            "foreach_update",
-            "part_of_input",
+            "step_by_sgd",
+            "update_by_foreach",
+            "write_part_of_input",
             "softmax_and_norm",
             "embedding",
-            "called_by_name",
+            "call_eigh_by_name",
             "swap_rows",
         ],
     ),

@@ -124,7 +124,9 @@ def test_zero_processes_disable_the_service_without_a_warning(
     monkeypatch.setenv("HPU_REFERENCE_FUSION_CACHE", str(tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert load_fusion_module("service").CompilationService().request(fusable_program().description) is None
+        assert (
+            load_fusion_module("service").CompilationService().request(fusable_program().description) is None
+        )
 
 
 def test_forked_child_does_not_end_subprocesses_of_its_parent(tmp_path: Path, monkeypatch: Any) -> None:

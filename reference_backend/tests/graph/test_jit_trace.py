@@ -40,11 +40,11 @@ def test_a_traced_module_is_one_graph_in_lazy_mode(output_of):
     assert output_of(LAZY_CODE, timeout=120).splitlines() == ["3 1 True"] * 3
 
 
-def compilations() -> int:
+def compilation_count() -> int:
     return dict(metric_global("graph_compilation").stats())["TotalNumber"]
 
 
-def network() -> torch.nn.Module:
+def make_network() -> torch.nn.Module:
     torch.manual_seed(0)
     layers = (
         *(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten()),
@@ -56,9 +56,9 @@ def network() -> torch.nn.Module:
 @pytest.mark.parametrize("training", [False, True])
 @torch.no_grad()
 def test_one_compilation_then_launches(training):
-    module = network().train(training)
+    module = make_network().train(training)
     traced = torch.jit.trace(module, torch.randn(2, 3, 8, 8, device="hpu"), check_trace=False)
-    before = compilations()
+    before = compilation_count()
     for seed in range(4):
         x = torch.randn(2, 3, 8, 8, device="hpu")
         expected_module = copy.deepcopy(module)
@@ -67,15 +67,15 @@ def test_one_compilation_then_launches(training):
         torch.manual_seed(seed)
         torch.testing.assert_close(traced(x), expected)
         torch.testing.assert_close(module[1].running_mean, expected_module[1].running_mean)
-    assert compilations() == before + 1
+    assert compilation_count() == before + 1
     traced(torch.randn(5, 3, 8, 8, device="hpu"))  # a different batch size
-    assert compilations() == before + 2
+    assert compilation_count() == before + 2
 
 
 def test_calls_that_need_gradients_have_all_features_of_autograd():
-    module = network().eval()
+    module = make_network().eval()
     traced = torch.jit.trace(module, torch.randn(2, 3, 8, 8, device="hpu"), check_trace=False)
-    before = compilations()
+    before = compilation_count()
     values = torch.randn(2, 3, 8, 8, device="hpu")
     penalties = []
     for run in (copy.deepcopy(module), traced):
@@ -85,7 +85,7 @@ def test_calls_that_need_gradients_have_all_features_of_autograd():
         gradient.square().sum().backward()
         penalties.append(run.get_submodule("0").weight.grad)
     torch.testing.assert_close(penalties[1], penalties[0])
-    assert compilations() == before
+    assert compilation_count() == before
 
 
 @torch.no_grad()
@@ -122,14 +122,14 @@ def test_fake_tensors_and_observers_see_the_operators():
     x = torch.ones(3, 4, device="hpu")
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         traced(mode.from_tensor(x))
-    with OperatorCount() as count:
+    with CountOperators() as count:
         expected = traced(x)
     assert count.operators > 0
     assert type(traced(x)) is torch.Tensor
     torch.testing.assert_close(traced(x), expected)
 
 
-class OperatorCount(TorchDispatchMode):
+class CountOperators(TorchDispatchMode):
     operators = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -149,11 +149,11 @@ def test_modules_are_traced_and_called_in_threads():
 
     layers = [torch.nn.Linear(4, 2).to("hpu") for _ in range(4)]
     traced_layers = [torch.jit.trace(layer, torch.ones(3, 4, device="hpu")) for layer in layers]
-    before = compilations()
+    before = compilation_count()
     with warnings.catch_warnings(), ThreadPoolExecutor(4) as pool:
         warnings.simplefilter("error")
         assert all(pool.map(work, range(4)))
-    assert compilations() == before + 4
+    assert compilation_count() == before + 4
 
 
 class Masked(torch.nn.Module):
@@ -180,10 +180,10 @@ def test_wrong_calls_raise_the_errors_of_the_module():
         traced(torch.ones(3, 5, device="hpu"))
     with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor'"):
         traced("text")
-    before = compilations()
+    before = compilation_count()
     with torch.no_grad():  # after the failed calls, the module still uses graphs
         traced(torch.ones(3, 4, device="hpu"))
-    assert compilations() == before + 1
+    assert compilation_count() == before + 1
 
 
 def test_traced_module_is_saved_copied_and_moved():
@@ -211,9 +211,9 @@ def test_hooks_of_a_traced_module_run_at_each_call():
 def test_boolean_indices_work_in_torchscript():
     """TorchScript passes the indices as a generic list, not as a list of optional tensors."""
     x = torch.tensor([1.0, -1.0, 2.0], device="hpu")
-    scripted = torch.jit.script(_pick)
+    scripted = torch.jit.script(_pick_by_condition)
     assert scripted(x).tolist() == [1.0, 2.0]
 
 
-def _pick(x: torch.Tensor) -> torch.Tensor:
+def _pick_by_condition(x: torch.Tensor) -> torch.Tensor:
     return x[x > 0]

@@ -14,7 +14,7 @@ Point = collections.namedtuple("Point", "x y")
 
 
 @dataclasses.dataclass
-class Output:
+class ModelOutput:
     logits: torch.Tensor
     name: str
 
@@ -23,7 +23,7 @@ def test_packer_rebuilds_nested_values():
     value = {
         "list": [torch.tensor(1.0), 2],
         "point": Point(torch.tensor(3.0), None),
-        "output": Output(torch.tensor(4.0), "n"),
+        "output": ModelOutput(torch.tensor(4.0), "n"),
         "ordered": collections.OrderedDict(a=torch.tensor(5.0)),
     }
     packer = TensorPacker()
@@ -33,7 +33,7 @@ def test_packer_rebuilds_nested_values():
     assert rebuilt["list"] == [torch.tensor(10.0), 2]
     assert isinstance(rebuilt["point"], Point)
     assert rebuilt["point"] == (torch.tensor(30.0), None)
-    assert isinstance(rebuilt["output"], Output)
+    assert isinstance(rebuilt["output"], ModelOutput)
     assert (rebuilt["output"].logits.item(), rebuilt["output"].name) == (40, "n")
     assert isinstance(rebuilt["ordered"], collections.OrderedDict)
     assert rebuilt["ordered"]["a"].item() == 50
@@ -73,7 +73,7 @@ def test_copy_to():
         copy_to(target, [torch.ones(1)])
 
 
-def _make_twice(make):
+def _make_doubling_callable(make):
     a = torch.zeros(4, 4, device="hpu")
     return make(a), make(torch.ones(4, 4, device="hpu"))
 
@@ -89,7 +89,7 @@ SAME = {
 
 @pytest.mark.parametrize("make", SAME.values(), ids=SAME)
 def test_values_of_device_tensors_do_not_matter(make):
-    first, second = _make_twice(make)
+    first, second = _make_doubling_callable(make)
     assert input_key(first) == input_key(second)
     assert input_hash(first) == input_hash(second)
 

@@ -9,7 +9,7 @@ import torch
 C = ht._C
 
 
-class _Captured:
+class _CapturedGraph:
     def __init__(self, function, *arguments):
         self.graph = C.Graph()
         self.graph.begin()
@@ -18,7 +18,7 @@ class _Captured:
         self.recorded = self.graph.ops
         self.bytes_before = self.graph.memory_bytes
 
-    def prepared_ops(self):
+    def operators_after_passes(self):
         self.graph.prepare()
         return self.graph.ops
 
@@ -57,9 +57,9 @@ def test_dead_code_is_removed(x):
         del unused
         return x * 2
 
-    captured = _Captured(function, x)
+    captured = _CapturedGraph(function, x)
     assert len(captured.recorded) == 4
-    assert captured.prepared_ops() == ["aten::mul.Tensor"]
+    assert captured.operators_after_passes() == ["aten::mul.Tensor"]
     _assert_replays_match(captured, function, x)
 
 
@@ -69,8 +69,8 @@ def test_dead_writes_are_removed_with_their_buffer(x):
         scratch.add_(x).mul_(2)
         return x + 1
 
-    captured = _Captured(function, x)
-    assert captured.prepared_ops() == ["aten::add.Tensor"]
+    captured = _CapturedGraph(function, x)
+    assert captured.operators_after_passes() == ["aten::add.Tensor"]
     _assert_replays_match(captured, function, x)
 
 
@@ -82,8 +82,8 @@ def test_writes_to_memory_that_is_read_later_are_kept(x):
         view.add_(x[5:7])
         return scratch.sum()
 
-    captured = _Captured(function, x)
-    assert captured.prepared_ops() == captured.recorded
+    captured = _CapturedGraph(function, x)
+    assert captured.operators_after_passes() == captured.recorded
     _assert_replays_match(captured, function, x)
 
 
@@ -92,8 +92,8 @@ def test_writes_to_inputs_are_kept(x):
         x.mul_(0.5)
         x[0].zero_()
 
-    captured = _Captured(lambda x: (function(x), x.sum())[1], x)
-    assert _count_ops(captured.prepared_ops(), "mul_") == 1
+    captured = _CapturedGraph(lambda x: (function(x), x.sum())[1], x)
+    assert _count_ops(captured.operators_after_passes(), "mul_") == 1
     assert _count_ops(captured.graph.ops, "zero_") + _count_ops(captured.graph.ops, "fill_") == 1
     _assert_replays_match(captured, lambda x: (function(x), x.sum())[1], x)
 
@@ -102,9 +102,9 @@ def test_equal_calls_are_merged(x):
     def function(x):
         return x.sin() * 2 + x.sin() * 2 - (x.sin() * 2).exp()
 
-    captured = _Captured(function, x)
+    captured = _CapturedGraph(function, x)
     assert _count_ops(captured.recorded, "sin") == 3
-    ops = captured.prepared_ops()
+    ops = captured.operators_after_passes()
     assert (_count_ops(ops, "sin"), _count_ops(ops, "mul"), _count_ops(ops, "exp")) == (1, 1, 1)
     _assert_replays_match(captured, function, x)
 
@@ -125,8 +125,8 @@ def test_equal_calls_are_merged(x):
     ],
 )
 def test_different_calls_are_kept(x, function):
-    captured = _Captured(function, x)
-    assert captured.prepared_ops() == captured.recorded
+    captured = _CapturedGraph(function, x)
+    assert captured.operators_after_passes() == captured.recorded
     _assert_replays_match(captured, function, x)
 
 
@@ -136,8 +136,8 @@ def test_equal_calls_across_a_write_are_kept(x):
         x[2].mul_(0.5)
         return before + x.sin()
 
-    captured = _Captured(function, x)
-    assert _count_ops(captured.prepared_ops(), "sin") == 2
+    captured = _CapturedGraph(function, x)
+    assert _count_ops(captured.operators_after_passes(), "sin") == 2
     _assert_replays_match(captured, function, x)
 
 
@@ -147,8 +147,8 @@ def test_equal_calls_whose_result_is_written_are_kept(x):
         first.add_(1)
         return (first * second).sum()
 
-    captured = _Captured(function, x)
-    assert _count_ops(captured.prepared_ops(), "sin") == 2
+    captured = _CapturedGraph(function, x)
+    assert _count_ops(captured.operators_after_passes(), "sin") == 2
     _assert_replays_match(captured, function, x)
 
 
@@ -156,8 +156,8 @@ def test_equal_outputs_do_not_share_memory(x):
     def function(x):
         return x.sin(), x.sin()
 
-    captured = _Captured(function, x)
-    captured.prepared_ops()
+    captured = _CapturedGraph(function, x)
+    captured.operators_after_passes()
     _assert_replays_match(captured, function, x)
     captured.result[0].zero_()
     assert not captured.result[1].eq(0).all()
@@ -167,9 +167,9 @@ def test_random_calls_are_not_merged(x):
     def function(x):
         return (torch.rand_like(x) - torch.rand_like(x)).abs().sum()
 
-    captured = _Captured(function, x)
+    captured = _CapturedGraph(function, x)
     assert (
-        _count_ops(captured.prepared_ops(), "rand_like") == 2
+        _count_ops(captured.operators_after_passes(), "rand_like") == 2
         or _count_ops(captured.graph.ops, "uniform_") == 2
     )
     captured.graph.replay()
@@ -183,9 +183,9 @@ def test_constants_are_folded(x):
         rows = torch.tril_indices(64, 64, device="hpu")[0, :64]
         return x * rows.sin()
 
-    captured = _Captured(function, x)
+    captured = _CapturedGraph(function, x)
     assert captured.recorded == ["aten::tril_indices", "aten::sin", "aten::mul.Tensor"]
-    assert captured.prepared_ops() == ["aten::mul.Tensor"]
+    assert captured.operators_after_passes() == ["aten::mul.Tensor"]
     _assert_replays_match(captured, function, x)
 
 
@@ -193,8 +193,8 @@ def test_random_numbers_are_not_folded(x):
     def function(x):
         return x * torch.rand(64, 64, device="hpu")
 
-    captured = _Captured(function, x)
-    captured.prepared_ops()
+    captured = _CapturedGraph(function, x)
+    captured.operators_after_passes()
     x.fill_(1)
     captured.graph.replay()
     first = captured.result.clone()
@@ -208,10 +208,10 @@ def test_temporaries_share_memory(x):
             x = (x + 1).sin()
         return x
 
-    captured = _Captured(function, x)
+    captured = _CapturedGraph(function, x)
     tensor_bytes = 64 * 64 * 4
     assert captured.bytes_before >= 40 * tensor_bytes
-    captured.prepared_ops()
+    captured.operators_after_passes()
     assert captured.graph.memory_bytes <= 4 * tensor_bytes  # the output and a few temporaries
     _assert_replays_match(captured, function, x)
 
@@ -224,8 +224,8 @@ def test_temporaries_that_live_together_do_not_share_memory(x):
             total = total * part
         return total
 
-    captured = _Captured(function, x)
-    captured.prepared_ops()
+    captured = _CapturedGraph(function, x)
+    captured.operators_after_passes()
     assert captured.graph.memory_bytes >= 7 * 64 * 64 * 4
     _assert_replays_match(captured, function, x)
 
@@ -242,8 +242,8 @@ def test_temporaries_of_many_sizes():
             sums.append((b.sin().sum() + a.exp().sum()).reshape(1))
         return torch.cat(sums)
 
-    captured = _Captured(function, *inputs)
-    captured.prepared_ops()
+    captured = _CapturedGraph(function, *inputs)
+    captured.operators_after_passes()
     assert captured.graph.memory_bytes < captured.bytes_before / 2
     _assert_replays_match(captured, function, *inputs)
 
@@ -256,16 +256,16 @@ def test_views_of_temporaries_keep_them(x):
         del whole
         return part.sin() + summed[:6] + summed.t()[3:9]
 
-    captured = _Captured(function, x)
-    captured.prepared_ops()
+    captured = _CapturedGraph(function, x)
+    captured.operators_after_passes()
     _assert_replays_match(captured, function, x)
 
 
 def test_dump_names_everything(x):
-    captured = _Captured(lambda x: ((x + 1).sin(), x.mul_(2))[0], x)
+    captured = _CapturedGraph(lambda x: ((x + 1).sin(), x.mul_(2))[0], x)
     text = captured.graph.dump()
     assert "3 operators" in text and "aten::sin" in text
-    captured.prepared_ops()
+    captured.operators_after_passes()
     text = captured.graph.dump("text")
     roles = [line.split(" = ")[1].split(",")[0] for line in text.splitlines() if "bytes" in line]
     assert sorted(roles) == ["input", "output", "temporary"]

@@ -31,7 +31,7 @@ def eager_results():
 
     def results_of_seed(seed):
         if seed not in results_by_seed:
-            results_by_seed[seed] = programs.run_schedule(seed, lambda turn: None)
+            results_by_seed[seed] = programs.run_programs_of_seed(seed, lambda turn: None)
         return results_by_seed[seed]
 
     return results_of_seed
@@ -52,38 +52,38 @@ def test_lazy_mode_matches_eager_mode(run_python, eager_results, tmp_path: Path,
     for seed in range(first, last):
         runs = zip(saved["results"][seed], eager_results(seed), strict=True)
         for turn, (actual, expected) in enumerate(runs):
-            wrong += [(seed, turn, text) for text in programs.differences(actual, expected)]
+            wrong += [(seed, turn, text) for text in programs.differences_between_snapshots(actual, expected)]
     assert not wrong, wrong[:3]
 
 
-def _eager_snapshot(program, data, seed):
+def _run_eagerly_and_copy(program, data, seed):
     torch.manual_seed(seed)
-    return programs.snapshot(programs.run_program(program, programs.inputs_on_device(data), data))
+    return programs.copy_pool_to_host(programs.run_program(program, programs.inputs_on_device(data), data))
 
 
 def _program_and_variants(seed):
     program = programs.make_program(seed)
-    return [program, *programs.small_variants(program, seed, 2)]
+    return [program, *programs.programs_with_small_changes(program, seed, 2)]
 
 
-class _Captured:
+class _CapturedProgram:
     """A program, its captured graph, and the device and host tensors that the graph reads."""
 
     def __init__(self, program, seed, dry_run=False):
         self.program = program
         self.seed = seed
-        self.first = programs.Data.for_program(program, seed)
+        self.first = programs.InputData.for_program(program, seed)
         self.static = programs.inputs_on_device(self.first)
         self.hosts = {name: tensor.clone() for name, tensor in self.first.hosts.items()}
         self.graph = C.Graph()
-        data = programs.Data(self.static, self.hosts, self.first.numbers)
+        data = programs.InputData(self.static, self.hosts, self.first.numbers)
         torch.manual_seed(seed)
         self.graph.begin(dry_run)
         self.pool = programs.run_program(program, dict(self.static), data)
         self.graph.end()
 
-    def new_data(self, seed):
-        data = programs.Data.for_program(self.program, seed, self.first.numbers)
+    def set_new_data(self, seed):
+        data = programs.InputData.for_program(self.program, seed, self.first.numbers)
         for name, host in self.hosts.items():
             host.copy_(data.hosts[name])
         return data
@@ -92,23 +92,28 @@ class _Captured:
 @pytest.mark.parametrize("seed", REPLAYED_SEEDS)
 def test_replays_match_eager_mode(seed):
     for program in _program_and_variants(seed):
-        captured = _Captured(program, 100 * seed)
-        expected = _eager_snapshot(program, captured.first, 100 * seed)
-        assert programs.differences(programs.snapshot(captured.pool), expected) == []
+        captured = _CapturedProgram(program, 100 * seed)
+        expected = _run_eagerly_and_copy(program, captured.first, 100 * seed)
+        assert (
+            programs.differences_between_snapshots(programs.copy_pool_to_host(captured.pool), expected) == []
+        )
         for turn in range(1, 4):
-            data = captured.new_data(100 * seed + turn)
+            data = captured.set_new_data(100 * seed + turn)
             for name, tensor in captured.static.items():
                 tensor.copy_(data.inputs[name])
-            expected = _eager_snapshot(program, data, turn)
+            expected = _run_eagerly_and_copy(program, data, turn)
             torch.manual_seed(turn)
             captured.graph.replay(asynchronous=turn == 2)
-            assert programs.differences(programs.snapshot(captured.pool), expected) == [], turn
+            assert (
+                programs.differences_between_snapshots(programs.copy_pool_to_host(captured.pool), expected)
+                == []
+            ), turn
 
 
 @pytest.mark.parametrize("seed", REPLAYED_SEEDS)
 def test_calls_match_eager_mode(seed):
     for program in _program_and_variants(seed):
-        captured = _Captured(program, 100 * seed, dry_run=seed % 2 == 0)
+        captured = _CapturedProgram(program, 100 * seed, dry_run=seed % 2 == 0)
         if seed % 2 == 0:
             for name, tensor in captured.static.items():
                 assert torch.equal(tensor.cpu(), captured.first.inputs[name]), "the dry run changed an input"
@@ -120,8 +125,8 @@ def test_calls_match_eager_mode(seed):
         captured.pool.clear()
         earlier_pools = []
         for turn in range(1, 4):
-            data = captured.new_data(100 * seed + turn)
-            expected = _eager_snapshot(program, data, turn)
+            data = captured.set_new_data(100 * seed + turn)
+            expected = _run_eagerly_and_copy(program, data, turn)
             inputs_on_device = programs.inputs_on_device(data)
             torch.manual_seed(turn)
             outputs_of_call = captured.graph.call(
@@ -129,19 +134,21 @@ def test_calls_match_eager_mode(seed):
             )
             pool = dict(zip(outputs, outputs_of_call, strict=True))
             pool |= {name: inputs_on_device[name] for name in inputs if name in expected}
-            assert programs.differences(programs.snapshot(pool), expected) == [], turn
+            assert programs.differences_between_snapshots(programs.copy_pool_to_host(pool), expected) == [], (
+                turn
+            )
             earlier_pools.append((pool, expected))
         for pool, expected in earlier_pools:  # later calls must not change the results of an earlier call
-            assert programs.differences(programs.snapshot(pool), expected) == []
+            assert programs.differences_between_snapshots(programs.copy_pool_to_host(pool), expected) == []
 
 
 @pytest.mark.parametrize("seed", every_nth(2, range(0, SEEDS, 3)))
 def test_queued_runs_match_eager_mode(seed, eager_results):
     C.set_queue_all(20, seed)
-    queued = programs.run_schedule(seed, lambda turn: None)
+    queued = programs.run_programs_of_seed(seed, lambda turn: None)
     C.set_queue_all(-1)
     for turn, (run, expected) in enumerate(zip(queued, eager_results(seed), strict=True)):
-        assert programs.differences(run, expected) == [], turn
+        assert programs.differences_between_snapshots(run, expected) == [], turn
 
 
 def test_programs_contain_all_kinds_of_steps():

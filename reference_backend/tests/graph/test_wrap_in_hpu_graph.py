@@ -13,7 +13,7 @@ from torch import nn
 hpu = ht.hpu
 
 
-class Counted(nn.Module):
+class ForwardCounter(nn.Module):
     """A linear layer that counts the calls of its Python code."""
 
     def __init__(self):
@@ -30,7 +30,7 @@ class Counted(nn.Module):
 
 @pytest.fixture
 def module():
-    return Counted().to("hpu").eval()
+    return ForwardCounter().to("hpu").eval()
 
 
 def _expected_result(module, x, scale=1.0):

@@ -137,14 +137,16 @@ def _compiled_difference(program: Program, device: str, **arguments: Any) -> str
         try:
             results = [*tensors, *compiled(*tensors)]
         except Exception as error:
-            return "" if _raises(source, make_compiled_inputs(call, device)) else f"call {call}: {error!r}"
-        message = next(_differences(results, expected, labels), "")
+            return (
+                "" if _raises_error(source, make_compiled_inputs(call, device)) else f"call {call}: {error!r}"
+            )
+        message = next(_differences_of_results(results, expected, labels), "")
         if message:
             return f"call {call}: {message}"
     return ""
 
 
-def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
+def remove_unneeded_statements(program: Program, fails: Callable[[Program], bool]) -> Program:
     """Remove statements and results while the program still fails, and return the smallest program."""
     smaller = True
     while smaller:
@@ -175,12 +177,12 @@ def assert_no_difference(program: Program, executable: str, title: str = "", **o
         except Exception:  # the shortened program is not valid
             return False
 
-    program = shrink(program, fails)
+    program = remove_unneeded_statements(program, fails)
     message = difference_from_eager(program, executable, **options) or message
     raise AssertionError(f"{title} {executable}: {message}\n\n{program.compiled_script(executable)}")
 
 
-def _raises(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> bool:
+def _raises_error(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> bool:
     try:
         function(*arguments)
     except Exception:
@@ -188,7 +190,7 @@ def _raises(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> 
     return False
 
 
-def _differences(
+def _differences_of_results(
     ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], labels: Sequence[str]
 ) -> Iterator[str]:
     yield from _value_differences(ours, theirs, labels)

@@ -20,7 +20,7 @@ _QUERY = (
 _SECONDS = 60
 
 
-def missing_program() -> str | None:
+def name_of_missing_program() -> str | None:
     """Return the name of a program that Perfetto needs and this machine does not have, or None."""
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
@@ -33,13 +33,13 @@ def missing_program() -> str | None:
 
 def count_slices(trace: Path) -> dict[str, int]:
     """Load a trace. Return the number of slices by category, and error counts by ``error: NAME``."""
-    with _trace_server(trace) as address, _browser() as browser:
+    with _serve_trace(trace) as address, _start_browser() as browser:
         browser.get(address)
         return _query_counts(browser)
 
 
 @contextlib.contextmanager
-def _trace_server(trace: Path) -> Iterator[str]:
+def _serve_trace(trace: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
@@ -59,7 +59,7 @@ def _is_listening(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def _browser() -> Iterator[Any]:
+def _start_browser() -> Iterator[Any]:
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

@@ -24,7 +24,7 @@ SIZES = ((4, 4), (4,), (3, 4), (4, 4, 2), (40, 40))
 class Step:
     """One call `result = function(*operands, *extra)`. A step without a result writes in place.
 
-    ``number`` is the index of the scalar argument in `Data.numbers`, or -1 for a call without a scalar.
+    ``number`` is the index of the scalar argument in `InputData.numbers`, or -1 for a call without a scalar.
     """
 
     kind: str
@@ -47,13 +47,13 @@ class Program:
 
 
 @dataclass
-class Data:
+class InputData:
     inputs: Pool
     hosts: Pool
     numbers: list[float]
 
     @classmethod
-    def for_program(cls, program: Program, seed: int, numbers: list[float] | None = None) -> Data:
+    def for_program(cls, program: Program, seed: int, numbers: list[float] | None = None) -> InputData:
         generator = torch.Generator().manual_seed(seed)
 
         def random_tensor(shape: tuple[int, ...]) -> Tensor:
@@ -191,7 +191,7 @@ OPERANDS = {"addcmul_": 3, "foreach_list_": 3, "out_add": 3, "out_mm": 3} | dict
 CONSTANTS = (2.0, 0.5, -1.0, 1.5)
 
 
-def run_step(step: Step, pool: Pool, data: Data) -> None:
+def run_step(step: Step, pool: Pool, data: InputData) -> None:
     """Run one step on the tensors of the pool. The step adds, frees or writes a tensor of the pool."""
     if step.kind == "free":
         del pool[step.operands[0]]
@@ -209,7 +209,7 @@ def run_step(step: Step, pool: Pool, data: Data) -> None:
         pool[step.result] = NEW[step.kind](*arguments)
 
 
-def run_program(program: Program, pool: Pool, data: Data, steps: slice = slice(None)) -> Pool:
+def run_program(program: Program, pool: Pool, data: InputData, steps: slice = slice(None)) -> Pool:
     """Run the steps on the tensors of the pool, and return the pool. The steps change the pool."""
     for step in program.steps[steps]:
         run_step(step, pool, data)
@@ -241,7 +241,7 @@ def _is_valid(step: Step, pool: Pool) -> bool:
     return sum(t.numel() for t in tensors) < 20000
 
 
-def _run_if_valid(step: Step, pool: Pool, data: Data) -> bool:
+def _run_if_valid(step: Step, pool: Pool, data: InputData) -> bool:
     try:
         if not _is_valid(step, pool):
             return False
@@ -289,7 +289,7 @@ def make_program(seed: int, length: int = 24, uses_random_numbers: bool = True) 
     )
     if rng.random() < 0.3:
         program.shapes = dict.fromkeys(program.shapes, (40, 40))
-    data = Data.for_program(program, seed, [0.5] * 100)
+    data = InputData.for_program(program, seed, [0.5] * 100)
     pool = {name: tensor.clone() for name, tensor in data.inputs.items()}
     kinds = rng.random()
     attempts = 0
@@ -327,12 +327,12 @@ def make_program(seed: int, length: int = 24, uses_random_numbers: bool = True) 
 
 def is_runnable(program: Program) -> bool:
     """Return whether the CPU can run all steps."""
-    data = Data.for_program(program, 0)
+    data = InputData.for_program(program, 0)
     pool = {name: tensor.clone() for name, tensor in data.inputs.items()}
     return all(_run_if_valid(step, pool, data) for step in program.steps)
 
 
-def small_variants(program: Program, seed: int, count: int = 3) -> list[Program]:
+def programs_with_small_changes(program: Program, seed: int, count: int = 3) -> list[Program]:
     """Return copies of the program with one small change each.
 
     The change is a different number, a different part in a view, a different operand, two exchanged steps, or
@@ -376,7 +376,7 @@ def without_free_steps(program: Program) -> Program:
     return Program(program.shapes, program.hosts, steps, program.numbers)
 
 
-def snapshot(pool: Pool) -> dict[str, Any]:
+def copy_pool_to_host(pool: Pool) -> dict[str, Any]:
     """Return values, metadata and shared storages of the tensors, by name."""
     result: dict[str, Any] = {}
     order = sorted(pool)
@@ -388,7 +388,7 @@ def snapshot(pool: Pool) -> dict[str, Any]:
     return {name: (*result[name], values[name]) for name in order}
 
 
-def differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+def differences_between_snapshots(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Return a description of each bitwise difference between two snapshots."""
     result = [] if actual.keys() == expected.keys() else [f"names {sorted(actual)} != {sorted(expected)}"]
     for name in sorted(actual.keys() & expected.keys()):
@@ -403,25 +403,27 @@ def differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     return result
 
 
-def inputs_on_device(data: Data) -> Pool:
+def inputs_on_device(data: InputData) -> Pool:
     return {name: tensor.to("hpu") for name, tensor in data.inputs.items()}
 
 
-def schedule(seed: int, length: int = 24, keep_tensors: bool = False) -> list[tuple[Program, int]]:
+def program_runs_of_seed(
+    seed: int, length: int = 24, keep_tensors: bool = False
+) -> list[tuple[Program, int]]:
     """Return the runs of a seed. Each run is a program and the seed of its data.
 
     The programs are the program of the seed and its small variants. Each program runs three times in a row,
     and once more after all programs. If `keep_tensors` is true, no step frees a tensor.
     """
     program = make_program(seed, length)
-    family = [program, *small_variants(program, seed)]
+    family = [program, *programs_with_small_changes(program, seed)]
     if keep_tensors:
         family = [without_free_steps(member) for member in family]
     turns = [0, 0, 0, *(i for i in range(1, len(family)) for _ in range(3)), *range(len(family))]
     return [(family[index], 1000 * seed + turn) for turn, index in enumerate(turns)]
 
 
-def run_schedule(
+def run_programs_of_seed(
     seed: int, between: Callable[[int], None], keep_tensors: bool = False
 ) -> list[dict[str, Any]]:
     """Run the schedule of a seed on the device, and return the snapshot after each run.
@@ -431,9 +433,9 @@ def run_schedule(
     """
     results = []
     previous: Pool = {}
-    for turn, (program, data_seed) in enumerate(schedule(seed, keep_tensors=keep_tensors)):
+    for turn, (program, data_seed) in enumerate(program_runs_of_seed(seed, keep_tensors=keep_tensors)):
         torch.manual_seed(data_seed)
-        data = Data.for_program(program, data_seed)
+        data = InputData.for_program(program, data_seed)
         pool = inputs_on_device(data)
         if seed % 3 == 0:  # replace copies from the host by clones made on the device
             pool = {name: tensor.clone() for name, tensor in pool.items()}
@@ -450,7 +452,7 @@ def run_schedule(
             between(turn)
         if seed % 7 != 6:
             previous.clear()
-        results.append(snapshot(pool))
+        results.append(copy_pool_to_host(pool))
         previous = pool
     return results
 
@@ -461,7 +463,9 @@ def main(path: str, mode: str, first: str, last: str, keep_tensors: str = "") ->
 
     ht._C.lazy_start(int(mode), 7)
     results = {
-        seed: run_schedule(seed, lambda turn: ht._C.lazy_flush(False), keep_tensors=bool(keep_tensors))
+        seed: run_programs_of_seed(
+            seed, lambda turn: ht._C.lazy_flush(False), keep_tensors=bool(keep_tensors)
+        )
         for seed in range(int(first), int(last))
     }
     torch.save({"results": results, "statistics": ht._C.recipe_cache_stats()}, path)

@@ -301,7 +301,7 @@ def test_representation() -> None:
     assert repr(te.Linear(2, 3)) == "Linear(in_features=2, out_features=3, bias=True)"
 
 
-class Attends(torch.nn.Module):
+class SelfAttention(torch.nn.Module):
     """Self-attention of several heads."""
 
     def __init__(self) -> None:
@@ -319,7 +319,7 @@ class Attends(torch.nn.Module):
 def test_training_in_fp8_is_one_graph(kind: str, checkpointed: bool, length: int) -> None:
     recipe = DelayedScaling(interval=2, amax_history_len=length, amax_compute_algo="max")
     linear = torch.nn.Sequential(te.Linear(8, 16), torch.nn.ReLU(), te.Linear(16, 16))
-    eager: torch.nn.Module = linear if kind == "linear" else Attends()
+    eager: torch.nn.Module = linear if kind == "linear" else SelfAttention()
     traced, graphs = copy.deepcopy(eager), []
 
     def train_and_collect(model: torch.nn.Module, compiled: bool) -> list[torch.Tensor]:

@@ -167,7 +167,7 @@ def _regions_and_images() -> Arguments:
     return [rois, torch.tensor([0, 1], dtype=torch.int32, device="hpu")]
 
 
-def _image_regions() -> torch.Tensor:
+def _make_image_regions() -> torch.Tensor:
     return torch.tensor([[0, 1.0, 1, 5, 6], [1, 0, 2, 7, 7], [1, 2, 2, 2.5, 3]], device="hpu")
 
 
@@ -490,8 +490,8 @@ SAMPLES: dict[str, Callable[[], Arguments]] = {
     "habana_nms": lambda: [*_boxes_and_scores(), 0.2, 0.3],
     "batched_nms_eager": lambda: [*_boxes_and_scores(), random_integers(9, below=2), 0.2, 2],
     "batched_nms": lambda: [*_boxes_and_scores(), random_integers(9, below=2), 0.2, normal(1), normal(1), 2],
-    "roi_align_by_size": lambda: [normal(2, 3, 8, 8), _image_regions(), 1.0, 2, 3, True],
-    "roi_align_by_size_backward": lambda: [normal(3, 3, 2, 3), _image_regions(), 1.0, 2, 3, 8, 8, True],
+    "roi_align_by_size": lambda: [normal(2, 3, 8, 8), _make_image_regions(), 1.0, 2, 3, True],
+    "roi_align_by_size_backward": lambda: [normal(3, 3, 2, 3), _make_image_regions(), 1.0, 2, 3, 8, 8, True],
     "roi_align_fwd": lambda: [normal(2, 3, 8, 8), *_regions_and_images(), 2, 3, 0, 2, 1.0, True],
     "roi_align_bwd": lambda: [normal(2, 3, 2, 3), *_regions_and_images(), normal(2, 3, 8, 8), 2, 1.0, True],
     "custom_bernoulli.Size": lambda: [[50], 0.3],

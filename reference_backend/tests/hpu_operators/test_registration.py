@@ -8,14 +8,16 @@ from typing import Any
 import habana_frameworks.torch  # noqa: F401
 import pytest
 import torch
-from habana_frameworks.torch.internal.operators import registration
+from habana_frameworks.torch.internal.declared_operators import registration
 from torch.utils import _pytree as pytree
 
 from tests.support.nightly import every_nth
 
 from . import samples
 
-OPERATORS = {registered.name: registered for registered in registration.operators() if not registered.is_lazy}
+OPERATORS = {
+    registered.name: registered for registered in registration.declared_operators() if not registered.is_lazy
+}
 
 
 def operator_overload(name: str) -> Any:

@@ -65,7 +65,7 @@ def test_a_replaced_length_can_use_the_native_loader(monkeypatch: Any) -> None:
     assert len(habana_dataloader.HabanaDataLoader(Numbers(), batch_size=4)) == 103
 
 
-def _twice(worker: int) -> None:
+def _double_factor_in_worker(worker: int) -> None:
     torch.utils.data.get_worker_info().dataset.factor = 2
 
 
@@ -83,7 +83,7 @@ def test_loader_takes_every_argument_of_torchs_loader() -> None:
         num_workers=1,
         collate_fn=tuple,
         timeout=60,
-        worker_init_fn=_twice,
+        worker_init_fn=_double_factor_in_worker,
         multiprocessing_context="forkserver",
         generator=torch.Generator(),
         prefetch_factor=1,
@@ -131,7 +131,7 @@ def test_hardware_only_function_raises() -> None:
         habana_dataloader.fetch_habana_unet_loader()
 
 
-class Flips(media_function):
+class RandomFlips(media_function):
     def __init__(self, params: dict[str, Any]) -> None:
         self.shape, self.dtype = params["shape"][::-1], params["dtype"]
 
@@ -139,7 +139,7 @@ class Flips(media_function):
         return numpy.arange(self.shape[0]).astype(self.dtype) % 2
 
 
-class Pipe(MediaPipe):
+class ImagePipe(MediaPipe):
     def __init__(self, folder: pathlib.Path, train: bool = False, **options: Any) -> None:
         super().__init__(device="hpu", batch_size=2, prefetch_depth=3, pipe_name="pipe")
         self.input = fn.ReadImageDatasetFromDir(dir=str(folder), label_dtype=dtype.UINT32, **options)
@@ -153,7 +153,7 @@ class Pipe(MediaPipe):
             random_crop_type=crop,
             seed=3,
         )
-        self.flips = fn.MediaFunc(func=Flips, shape=[self.getBatchSize()], dtype=dtype.UINT8, seed=1)
+        self.flips = fn.MediaFunc(func=RandomFlips, shape=[self.getBatchSize()], dtype=dtype.UINT8, seed=1)
         self.flip = fn.RandomFlip(horizontal=True)
         self.mean = fn.MediaConst(data=MEAN, shape=[1, 1, 3], dtype=dtype.FLOAT32)
         self.inverse = fn.MediaConst(data=INVERSE, shape=[1, 1, 3], dtype=dtype.FLOAT32)
@@ -180,7 +180,7 @@ def images(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_pipeline_matches_pillow_and_numpy(images: pathlib.Path) -> None:
     from PIL import Image
 
-    loader = HPUResnetPytorchIterator(mediapipe=Pipe(images))
+    loader = HPUResnetPytorchIterator(mediapipe=ImagePipe(images))
     assert len(loader) == 3
     batches = list(loader)
     assert [labels.tolist() for _, labels in batches] == [
@@ -202,14 +202,18 @@ def test_pipeline_matches_pillow_and_numpy(images: pathlib.Path) -> None:
 
 
 def test_shuffling_slices_and_remainders(images: pathlib.Path) -> None:
-    assert len(HPUResnetPytorchIterator(Pipe(images, drop_remainder=True))) == 2
+    assert len(HPUResnetPytorchIterator(ImagePipe(images, drop_remainder=True))) == 2
     first_part, two = (
-        Pipe(images, num_slices=2, slice_index=slice_index).input.files for slice_index in (0, 1)
+        ImagePipe(images, num_slices=2, slice_index=slice_index).input.files for slice_index in (0, 1)
     )
     assert len(first_part) == len(two) == 3 and len({*first_part, *two}) == 5  # one file is in both slices
-    loader = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
+    loader = HPUResnetPytorchIterator(
+        ImagePipe(images, train=True, shuffle=True, seed=5, drop_remainder=True)
+    )
     epochs = [[labels.tolist() for _, labels in loader] for _ in range(6)]
-    iterator = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
+    iterator = HPUResnetPytorchIterator(
+        ImagePipe(images, train=True, shuffle=True, seed=5, drop_remainder=True)
+    )
     assert epochs == [[labels.tolist() for _, labels in iterator] for _ in range(6)]
     assert len({str(epoch) for epoch in epochs}) > 1
 

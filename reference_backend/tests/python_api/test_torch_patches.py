@@ -16,7 +16,7 @@ from torch.nn.utils import rnn
 
 def test_patches_are_applied_once():
     before = torch.random.fork_rng, torch.random._seed_custom_device
-    torch_overwrites.apply()
+    torch_overwrites.apply_patches()
     assert (torch.random.fork_rng, torch.random._seed_custom_device) == before
     assert (
         _backend_wrapper_count(torch.random.fork_rng)

@@ -16,7 +16,7 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 LIMITS = {E4M3: (-448, 448), E5M2: (-57344, 57344), torch.int8: (-128, 127), torch.uint8: (0, 255)}
 
 
-def quantize(form: str, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def quantize_in_form(form: str, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     low, high = LIMITS[dtype]
     scale, zero = torch.tensor(0.37, device=x.device), torch.tensor(0, device=x.device)
     if form == "number":
@@ -47,10 +47,10 @@ def mode_parameters() -> list[Any]:
 @pytest.mark.parametrize("way", mode_parameters())
 def test_numbers_are_rounded_once(way: Callable[..., Any], dtype: torch.dtype, form: str) -> None:
     x = random_numbers()
-    quantized = way(lambda values: quantize(form, values, dtype))(x.to("hpu"))
+    quantized = way(lambda values: quantize_in_form(form, values, dtype))(x.to("hpu"))
     assert quantized.device.type == "hpu" and quantized.dtype == dtype
     if not dtype.is_floating_point:
-        assert torch.equal(quantized.cpu(), quantize(form, x, dtype))
+        assert torch.equal(quantized.cpu(), quantize_in_form(form, x, dtype))
         return
     scale = torch.linspace(0.1, 2, 7) if form == "channel" else torch.full((7,), 0.37)
     low, high = LIMITS[dtype]
@@ -72,7 +72,7 @@ def test_dequantize_restores_values(way: Callable[..., Any], dtype: torch.dtype)
     step = 0.37 / 2 if dtype == torch.int8 else x.abs() / 16 + 1e-3
     assert bool(((restored - x).abs() <= step * 1.01).all())
     scales = torch.linspace(0.1, 2, 7)
-    packed = quantize("channel", x.to("hpu"), dtype)
+    packed = quantize_in_form("channel", x.to("hpu"), dtype)
     back = quantized.dequantize_per_channel(
         packed, scales.to("hpu"), None, 1, low, high, dtype, out_dtype=torch.float32
     )
@@ -83,7 +83,7 @@ def operator_arguments(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
     """Return the arguments of an operator for `form` and `dtype`, with tensors on the device."""
     low, high = LIMITS[dtype]
     x = random_numbers().to("hpu")
-    values = x if form.startswith("quantize") else quantize("number", x, dtype)
+    values = x if form.startswith("quantize") else quantize_in_form("number", x, dtype)
     tensors = [torch.tensor(number, device="hpu") for number in (0.37, 0, low, high)]
     if "channel" in form:
         scales = torch.linspace(0.1, 2, 7, device="hpu")

@@ -31,7 +31,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 FORMS = ("plain", "overlap", "offload", "checkpointing", "own-adam")
 
 
-class Case(NamedTuple):
+class TrainingCase(NamedTuple):
     """One training run. Its text is ``stage:model:dtype:form:steps``; the form is one of ``FORMS``."""
 
     stage: int
@@ -44,7 +44,7 @@ class Case(NamedTuple):
         return ":".join(map(str, self))
 
     @classmethod
-    def from_text(cls, text: str) -> Case:
+    def from_text(cls, text: str) -> TrainingCase:
         """Parse a text of the form ``stage:model:dtype:form:steps``."""
         stage, model, dtype, form, steps = text.split(":")
         assert form in FORMS, text
@@ -95,7 +95,7 @@ def random_batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tens
     return created
 
 
-def deepspeed_configuration(case: Case) -> dict[str, Any]:
+def deepspeed_configuration(case: TrainingCase) -> dict[str, Any]:
     """Return the configuration that DeepSpeed receives.
 
     The limits are small, so that every parameter is gathered when it is used, ahead of its use, and gradients
@@ -170,7 +170,7 @@ def check_inference(rank: int, size: int) -> None:
         torch.testing.assert_close(engine(embeddings.to("hpu")).cpu(), expected)
 
 
-def train_case(case: Case, rank: int) -> list[str]:
+def train_case(case: TrainingCase, rank: int) -> list[str]:
     """Train one case, and return its losses. The host reads the losses after it has issued all steps."""
     import deepspeed
 
@@ -217,7 +217,7 @@ def train(rank: int, size: int) -> None:
 
     deepspeed.init_distributed("hccl")
     results = {}
-    for case in map(Case.from_text, os.environ["DEEPSPEED_CASES"].split()):
+    for case in map(TrainingCase.from_text, os.environ["DEEPSPEED_CASES"].split()):
         begin = time.monotonic()
         losses = train_case(case, rank)
         results[str(case)] = {"losses": losses, "seconds": time.monotonic() - begin}

@@ -40,7 +40,7 @@ def program(run: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-class Model(BoringModel):
+class LinearModel(BoringModel):
     """A layer with 32 inputs, and the optimizer that the guide uses for DeepSpeed."""
 
     def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
@@ -49,8 +49,8 @@ class Model(BoringModel):
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)]
 
 
-class ModelWithCpuOptimizer(Model):
-    """`Model` with DeepSpeed's CPU optimizer, which DeepSpeed requires for parameters on the host."""
+class ModelWithCpuOptimizer(LinearModel):
+    """`LinearModel` with DeepSpeed's CPU optimizer, which DeepSpeed requires for parameters on the host."""
 
     def configure_optimizers(self) -> Any:
         """Return the optimizer."""
@@ -109,7 +109,7 @@ def train_on_two_ranks(model: LightningModule, strategy: Any, **options: Any) ->
 def train_with_deepspeed(model: LightningModule | None = None, **options: Any) -> None:
     """Train with DeepSpeed in bfloat16."""
     precision = HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")
-    train_on_two_ranks(model or Model(), HPUDeepSpeedStrategy(**options), plugins=[precision])
+    train_on_two_ranks(model or LinearModel(), HPUDeepSpeedStrategy(**options), plugins=[precision])
 
 
 def trace_events(folder: Path) -> list[dict[str, Any]]:
@@ -227,7 +227,7 @@ def activation_checkpointing() -> None:
     train_with_deepspeed(Recomputing(), zero_optimization=True, stage=3, **options)
 
 
-class Predicting(LightningModule):
+class PredictionModel(LightningModule):
     """A model of two layers for prediction."""
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ def predict_on_two_ranks(**options: Any) -> None:
     precision = HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")
     strategy = HPUDeepSpeedStrategy(parallel_devices=[torch.device("hpu")] * 2, **options)
     used = make_trainer(devices=2, strategy=strategy, plugins=[precision], use_distributed_sampler=False)
-    assert len(used.predict(Predicting())) == 4
+    assert len(used.predict(PredictionModel())) == 4
 
 
 @program
@@ -277,7 +277,7 @@ def inference_by_keywords() -> None:
         enable_cuda_graph=False,
         replace_method="auto",
         replace_with_kernel_inject=False,
-        injection_policy={Predicting: ("l1",)},
+        injection_policy={PredictionModel: ("l1",)},
     )
 
 

@@ -23,7 +23,7 @@ from helpers.ranks import run_ranks
 
 from tests.support.nightly import NIGHTLY
 
-from .deepspeed_program import Case
+from .deepspeed_program import TrainingCase
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("deepspeed") is None, reason="DeepSpeed is not installed."
@@ -34,7 +34,7 @@ RANKS = 2
 STEPS = 200 if NIGHTLY else 20
 RUNS = 10 if NIGHTLY else 1
 CASES = [
-    Case(stage, model, dtype, "overlap", STEPS)
+    TrainingCase(stage, model, dtype, "overlap", STEPS)
     for stage, model, dtype in (
         itertools.product((2, 3), ("mlp", "transformer"), ("fp32", "bf16"))
         if NIGHTLY
@@ -43,7 +43,7 @@ CASES = [
 ]
 #: Cases with stages and training forms that ``CASES`` does not contain.
 OTHERS = [
-    Case(stage, model, "fp32", form, STEPS)
+    TrainingCase(stage, model, "fp32", form, STEPS)
     for stage, model, form in (
         (0, "mlp", "plain"),
         (2, "mlp", "plain"),
@@ -63,10 +63,10 @@ OWN_ADAM_DIFFERENCE = 1e-4
 PATIENCE = 300
 
 #: The losses of each rank by case, in the format of `float.hex`.
-Losses = dict[Case, list[list[str]]]
+Losses = dict[TrainingCase, list[list[str]]]
 
 
-def stage_1_case(case: Case) -> Case:
+def stage_1_case(case: TrainingCase) -> TrainingCase:
     """Return the case with stage 1 and without overlap. Stage 1 gathers and reduces whole tensors."""
     return case._replace(stage=1, form="plain")
 
@@ -90,7 +90,7 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
     The keyword arguments of the function are environment variables.
     """
 
-    def train_and_read_losses(cases: list[Case], **environment: str) -> Losses:
+    def train_and_read_losses(cases: list[TrainingCase], **environment: str) -> Losses:
         folder = tmp_path_factory.mktemp("losses")
         ended = run_ranks(
             PROGRAM,
@@ -145,13 +145,13 @@ def losses_of_forms(losses_of: Callable[..., Losses]) -> Losses:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_losses_are_near_those_of_stage_1(synchronous_losses: Losses, case: Case) -> None:
+def test_losses_are_near_those_of_stage_1(synchronous_losses: Losses, case: TrainingCase) -> None:
     assert_losses_are_near(synchronous_losses, case, synchronous_losses)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_losses_of_every_training_form_are_near_those_of_stage_1(
-    losses_of_forms: Losses, synchronous_losses: Losses, case: Case
+    losses_of_forms: Losses, synchronous_losses: Losses, case: TrainingCase
 ) -> None:
     assert_losses_are_near(losses_of_forms, case, synchronous_losses)
 
@@ -169,7 +169,7 @@ def test_inference_matches_the_model(tmp_path: Path) -> None:
     assert ended[0].code == 0, ended[0].text[-3000:]
 
 
-def assert_losses_are_near(losses: Losses, case: Case, references: Losses) -> None:
+def assert_losses_are_near(losses: Losses, case: TrainingCase, references: Losses) -> None:
     """Assert that the losses of a case equal the losses of stage 1, up to rounding errors."""
     allowed = OWN_ADAM_DIFFERENCE if case.form == "own-adam" else DIFFERENCE[case.dtype]
     for rank in range(RANKS):
