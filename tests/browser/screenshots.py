@@ -27,7 +27,7 @@ SHARE = 0.03
 _FAR = 48
 
 
-def mean_and_share_of_differences(current: Any, committed: Any) -> tuple[float, float]:
+def mean_difference_and_differing_share(current: Any, committed: Any) -> tuple[float, float]:
     """Return the mean difference of two images' grey values (0 to 255), and the share of pixels whose grey
     values differ by more than `_FAR`.
     """
@@ -60,7 +60,7 @@ def assert_page_matches_screenshot(browser: Any, name: str, output_folder: Path,
         FOLDER.mkdir(exist_ok=True)
         screenshot.quantize(48).save(file, optimize=True)
         return
-    mean, share = mean_and_share_of_differences(screenshot, Image.open(file))
+    mean, share = mean_difference_and_differing_share(screenshot, Image.open(file))
     if mean > MEAN or share > SHARE:
         screenshot.save(output_folder / file.name)
     assert mean <= MEAN and share <= SHARE, (

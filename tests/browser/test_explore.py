@@ -29,7 +29,7 @@ Open = Callable[[str], Any]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a site with three backends. The first backend passes, the second regressed in its
     fourth run, and the third has a single run, which fails.
     """
@@ -57,8 +57,8 @@ class SilentRequestHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    handler = functools.partial(SilentRequestHandler, directory=str(folder))
+def site_address(site_folder: Path) -> Iterator[str]:
+    handler = functools.partial(SilentRequestHandler, directory=str(site_folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -66,7 +66,7 @@ def address(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def show(browser: Any, address: str) -> Iterator[Open]:
+def open_explore_view(browser: Any, site_address: str) -> Iterator[Open]:
     """Return a function that opens a view of the page ``explore.html`` and asserts the page's title.
 
     The results contain a script that would change the title if the browser executed it. After the test,
@@ -76,7 +76,7 @@ def show(browser: Any, address: str) -> Iterator[Open]:
 
     def open_view(view: str) -> Any:
         browser.get("about:blank")
-        browser.get(f"{address}/explore.html{view}")
+        browser.get(f"{site_address}/explore.html{view}")
         WebDriverWait(browser, 20).until(
             lambda page: page.find_element(By.ID, "view").text or page.find_element(By.ID, "mistake").text
         )
@@ -90,13 +90,13 @@ def show(browser: Any, address: str) -> Iterator[Open]:
         for entry in browser.get_log("performance")
         if "Network.requestWillBeSent" in entry["message"]
     ]
-    assert requested and all(url.startswith((address, "about:")) for url in requested if url), requested
+    assert requested and all(url.startswith((site_address, "about:")) for url in requested if url), requested
     browser.set_window_size(1200, 900)
     chromium.emulate_color_scheme(browser, False)
 
 
-def regressed_result_id(folder: Path) -> str:
-    feed = (folder / "feeds" / "hpu-reference.xml").read_text()
+def regressed_result_id(site_folder: Path) -> str:
+    feed = (site_folder / "feeds" / "hpu-reference.xml").read_text()
     return feed.partition("since run night-7: ")[2].partition("<")[0]
 
 
@@ -117,15 +117,15 @@ VIEWS = {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", VIEWS)
-def test_each_view_is_accessible(show: Open, name: str, scheme: str) -> None:
-    page = show(VIEWS[name])
+def test_each_view_is_accessible(open_explore_view: Open, name: str, scheme: str) -> None:
+    page = open_explore_view(VIEWS[name])
     chromium.emulate_color_scheme(page, scheme == "dark")
     chromium.save_screenshot_if_requested(page, f"explore-{name}-{scheme}")
     assert chromium.accessibility_violations(page) == []
 
 
-def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -> None:
-    browser.get(f"{address}/interop.html")
+def test_the_score_of_an_area_leads_to_its_results(browser: Any, site_address: str) -> None:
+    browser.get(f"{site_address}/interop.html")
     rows = {
         row.find_element(By.TAG_NAME, "th").text: row.text
         for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")
@@ -137,8 +137,8 @@ def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["index.html", "interop.html", "backends/hpu-reference.html"])
-def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, scheme: str) -> None:
-    browser.get(f"{address}/{name}")
+def test_the_other_pages_are_accessible(browser: Any, site_address: str, name: str, scheme: str) -> None:
+    browser.get(f"{site_address}/{name}")
     chromium.emulate_color_scheme(browser, scheme == "dark")
     chromium.save_screenshot_if_requested(
         browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}"
@@ -158,30 +158,32 @@ def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, s
     ],
 )
 def test_pages_match_their_reviewed_screenshots(
-    browser: Any, address: str, name: str, fragment: str, tmp_path: Path
+    browser: Any, site_address: str, name: str, fragment: str, tmp_path: Path
 ) -> None:
     browser.get("about:blank")
-    browser.get(f"{address}/{fragment}")
+    browser.get(f"{site_address}/{fragment}")
     if "#" in fragment:
         WebDriverWait(browser, 20).until(view_text)
     screenshots.assert_page_matches_screenshot(browser, f"site-{name}", tmp_path)
 
 
-def test_the_page_of_a_backend_shows_the_trend_of_its_level(browser: Any, address: str) -> None:
-    browser.get(f"{address}/backends/hpu-reference.html")
+def test_the_page_of_a_backend_shows_the_trend_of_its_level(browser: Any, site_address: str) -> None:
+    browser.get(f"{site_address}/backends/hpu-reference.html")
     labels = [
         element.get_attribute("aria-label") for element in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
     ]
     assert labels[1] == "Level held, from 2026-01-05 to 2026-01-09: between no level and bringup"
-    browser.get(f"{address}/interop.html")
+    browser.get(f"{site_address}/interop.html")
     labels = [
         element.get_attribute("aria-label") for element in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
     ]
     assert any(text.startswith("Share of mutants that level full killed") for text in labels)
 
 
-def test_the_page_of_a_result_shows_its_first_failing_run_and_its_message(show: Open, folder: Path) -> None:
-    page = show(f"#result={quote(regressed_result_id(folder), safe='')}")
+def test_the_page_of_a_result_shows_its_first_failing_run_and_its_message(
+    open_explore_view: Open, site_folder: Path
+) -> None:
+    page = open_explore_view(f"#result={quote(regressed_result_id(site_folder), safe='')}")
     rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "#view tbody tr")]
     (failing_row,) = [row for row in rows if row.startswith("Reference HPU")]
     assert "fail 2026-01-08" in failing_row and "3 × pass" in failing_row and "2 × fail" in failing_row
@@ -191,16 +193,16 @@ def test_the_page_of_a_result_shows_its_first_failing_run_and_its_message(show: 
     chromium.save_screenshot_if_requested(page, "explore-result-light")
 
 
-def test_the_page_of_an_operator_counts_passed_and_all_results(show: Open) -> None:
-    page = show("#op=add")
+def test_the_page_of_an_operator_counts_passed_and_all_results(open_explore_view: Open) -> None:
+    page = open_explore_view("#op=add")
     sums = page.find_element(By.CSS_SELECTOR, "#view tbody tr").text
     assert "1 of 1 pass" in sums and "0 of 1 pass" in sums
     page.find_element(By.CSS_SELECTOR, "#view tbody td a").click()
     WebDriverWait(page, 10).until(lambda driver: "#result=" in driver.current_url)
 
 
-def test_a_query_finds_results_of_all_backends(show: Open) -> None:
-    page = show("#q=" + quote("verdict:fail backend:torch-npu"))
+def test_a_query_finds_results_of_all_backends(open_explore_view: Open) -> None:
+    page = open_explore_view("#q=" + quote("verdict:fail backend:torch-npu"))
     assert view_text(page).startswith("29 results of 29 names match")
     field = page.find_element(By.ID, "query")
     assert field.get_attribute("value") == "verdict:fail backend:torch-npu"
@@ -212,8 +214,8 @@ def test_a_query_finds_results_of_all_backends(show: Open) -> None:
 @pytest.mark.parametrize(
     "query", ["op:add", "op:ADD verdict:pass", "op:add,mul", "op:add or op:mul", "-op:add"]
 )
-def test_a_query_loads_the_data_that_it_needs(show: Open, query: str) -> None:
-    page = show("#q=" + quote(query))
+def test_a_query_loads_the_data_that_it_needs(open_explore_view: Open, query: str) -> None:
+    page = open_explore_view("#q=" + quote(query))
     few = view_text(page)
     page.execute_script("needed = everything")
     page.execute_script("draw()")
@@ -221,22 +223,22 @@ def test_a_query_loads_the_data_that_it_needs(show: Open, query: str) -> None:
     assert view_text(page) == few and "0 results" not in few.splitlines()[0].split(" of ")[0].split()
 
 
-def test_a_mistake_in_a_query_is_reported(show: Open) -> None:
-    page = show("#q=verdict%3Afial")
+def test_a_mistake_in_a_query_is_reported(open_explore_view: Open) -> None:
+    page = open_explore_view("#q=verdict%3Afial")
     assert page.find_element(By.ID, "mistake").text.startswith("the query has the unknown verdict 'fial'")
 
 
 @pytest.mark.parametrize(
     "fragment", ["#op=nothing", "#property=nothing", "#result=nothing", "#result=a/b@c", "#diff=a..b"]
 )
-def test_an_address_without_results_shows_a_message(show: Open, fragment: str) -> None:
-    page = show(fragment)
+def test_an_address_without_results_shows_a_message(open_explore_view: Open, fragment: str) -> None:
+    page = open_explore_view(fragment)
     output = view_text(page) + page.find_element(By.ID, "mistake").text
     assert "No backend has a result" in output or "there is no run" in output
 
 
-def test_two_runs_are_compared_by_address(show: Open, folder: Path) -> None:
-    page = show("#diff=")
+def test_two_runs_are_compared_by_address(open_explore_view: Open, site_folder: Path) -> None:
+    page = open_explore_view("#diff=")
     for name, run in (("old", "2026-01-07"), ("new", "2026-01-08")):
         choice = Select(page.find_element(By.ID, name))
         (option,) = [
@@ -247,19 +249,19 @@ def test_two_runs_are_compared_by_address(show: Open, folder: Path) -> None:
         choice.select_by_visible_text(option)
     page.find_element(By.ID, "compare").click()
     WebDriverWait(page, 10).until(lambda driver: "1 results differ" in view_text(driver))
-    assert f"{regressed_result_id(folder)} pass fail" in view_text(page)
-    second_page = show("#" + page.current_url.partition("#")[2])
-    assert f"{regressed_result_id(folder)} pass fail" in view_text(second_page)
+    assert f"{regressed_result_id(site_folder)} pass fail" in view_text(page)
+    second_page = open_explore_view("#" + page.current_url.partition("#")[2])
+    assert f"{regressed_result_id(site_folder)} pass fail" in view_text(second_page)
 
 
-def test_pages_work_from_a_folder_without_a_server(browser: Any, folder: Path) -> None:
-    browser.get(f"{(folder / 'explore.html').as_uri()}#op=add")
+def test_pages_work_from_a_folder_without_a_server(browser: Any, site_folder: Path) -> None:
+    browser.get(f"{(site_folder / 'explore.html').as_uri()}#op=add")
     WebDriverWait(browser, 10).until(lambda page: "1 of 1 pass" in view_text(page))
 
 
-def test_no_view_is_wider_than_a_narrow_screen(show: Open) -> None:
+def test_no_view_is_wider_than_a_narrow_screen(open_explore_view: Open) -> None:
     for fragment in VIEWS.values():
-        page = show(fragment)
+        page = open_explore_view(fragment)
         page.set_window_size(500, 800)
         wide, screen = page.execute_script(
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"

@@ -80,7 +80,7 @@ def snippet_of_row(leg: Leg, row: ResultRow) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def report_addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the address of the report page of each target."""
     folder = tmp_path_factory.mktemp("reports")
     addresses = {}
@@ -136,9 +136,9 @@ def enter_query(page: Any, query: str) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_each_view_is_accessible(
-    open_page: Open, reports: dict[str, str], target: str, view: str, scheme: str
+    open_page: Open, report_addresses: dict[str, str], target: str, view: str, scheme: str
 ) -> None:
-    page = open_page(f"{reports[target]}#view={view}")
+    page = open_page(f"{report_addresses[target]}#view={view}")
     chromium.emulate_color_scheme(page, scheme == "dark")
     chromium.save_screenshot_if_requested(page, f"report-{target}-{view}-{scheme}")
     assert chromium.accessibility_violations(page) == []
@@ -147,31 +147,31 @@ def test_each_view_is_accessible(
 @pytest.mark.parametrize("name", ["overview-light", "overview-dark", "matrix-light"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_views_match_their_reviewed_screenshots(
-    open_page: Open, reports: dict[str, str], target: str, name: str, tmp_path: Path
+    open_page: Open, report_addresses: dict[str, str], target: str, name: str, tmp_path: Path
 ) -> None:
     view, _, scheme = name.partition("-")
-    page = open_page(f"{reports[target]}#view={view}")
+    page = open_page(f"{report_addresses[target]}#view={view}")
     screenshots.assert_page_matches_screenshot(
         page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark"
     )
 
 
 def test_a_page_that_looks_different_is_detected(
-    open_page: Open, reports: dict[str, str], tmp_path: Path
+    open_page: Open, report_addresses: dict[str, str], tmp_path: Path
 ) -> None:
-    page = open_page(f"{reports['early']}#view=overview")
+    page = open_page(f"{report_addresses['early']}#view=overview")
     page.execute_script("document.querySelector('main').style.marginLeft = '20rem'")
     with pytest.raises(AssertionError, match="report-early-overview-light differs"):
         screenshots.assert_page_matches_screenshot(page, "report-early-overview-light", tmp_path)
     assert (tmp_path / "report-early-overview-light.png").is_file()
     with pytest.raises(AssertionError, match="report-green-overview-light differs"):
         screenshots.assert_page_matches_screenshot(
-            open_page(f"{reports['early']}#view=overview"), "report-green-overview-light", tmp_path
+            open_page(f"{report_addresses['early']}#view=overview"), "report-green-overview-light", tmp_path
         )
 
 
-def test_a_click_shows_the_snippet_of_a_cause(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(f"{reports['early']}#view=overview")
+def test_a_click_shows_the_snippet_of_a_cause(open_page: Open, report_addresses: dict[str, str]) -> None:
+    page = open_page(f"{report_addresses['early']}#view=overview")
     (details,) = page.find_elements(By.CSS_SELECTOR, "details.script")
     assert not details.find_element(By.TAG_NAME, "pre").is_displayed()
     details.find_element(By.TAG_NAME, "summary").click()
@@ -181,15 +181,17 @@ def test_a_click_shows_the_snippet_of_a_cause(open_page: Open, reports: dict[str
     assert chromium.accessibility_violations(page) == []
 
 
-def test_the_details_of_a_result_are_accessible(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(f"{reports['early']}#view=matrix&q=verdict:fail")
+def test_the_details_of_a_result_are_accessible(open_page: Open, report_addresses: dict[str, str]) -> None:
+    page = open_page(f"{report_addresses['early']}#view=matrix&q=verdict:fail")
     page.find_element(By.CSS_SELECTOR, "button.cell").click()
     assert page.find_element(By.ID, "detail").is_displayed()
     assert chromium.accessibility_violations(page) == []
 
 
-def test_the_first_screen_shows_level_causes_and_changes(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(reports["regression"])
+def test_the_first_screen_shows_level_causes_and_changes(
+    open_page: Open, report_addresses: dict[str, str]
+) -> None:
+    page = open_page(report_addresses["regression"])
     heads = visible_texts(page, "#overview h2")
     assert heads[:3] == ["Level", "Unexpected, by cause", "Since the last run"]
     last = page.find_element(By.XPATH, "//h2[.='Since the last run']")
@@ -198,8 +200,8 @@ def test_the_first_screen_shows_level_causes_and_changes(open_page: Open, report
     assert "worse" in overview and "missing for bringup" in overview and "holds bringup" in overview
 
 
-def test_a_query_in_the_address_is_restored(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(f"{reports['early']}#view=failures")
+def test_a_query_in_the_address_is_restored(open_page: Open, report_addresses: dict[str, str]) -> None:
+    page = open_page(f"{report_addresses['early']}#view=failures")
     everything = visible_texts(page, "#failures .item")
     enter_query(page, "op:mul verdict:fail")
     WebDriverWait(page, 10).until(
@@ -212,8 +214,8 @@ def test_a_query_in_the_address_is_restored(open_page: Open, reports: dict[str, 
     assert visible_texts(page, "#failures .item") == chosen
 
 
-def test_a_mistake_in_a_query_is_reported(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(reports["early"])
+def test_a_mistake_in_a_query_is_reported(open_page: Open, report_addresses: dict[str, str]) -> None:
+    page = open_page(report_addresses["early"])
     enter_query(page, "verdict:fial")
     sentence = "the query has the unknown verdict 'fial' at character 9; did you mean 'fail'?"
     WebDriverWait(page, 10).until(lambda driver: visible_texts(driver, "#mistake") == [sentence])
@@ -221,8 +223,8 @@ def test_a_mistake_in_a_query_is_reported(open_page: Open, reports: dict[str, st
     WebDriverWait(page, 10).until(lambda driver: visible_texts(driver, "#mistake") == [])
 
 
-def test_a_typed_query_is_completed(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(reports["early"])
+def test_a_typed_query_is_completed(open_page: Open, report_addresses: dict[str, str]) -> None:
+    page = open_page(report_addresses["early"])
     page.find_element(By.ID, "query").send_keys("verdict:fail op:mu")
     options = [
         element.get_attribute("value") for element in page.find_elements(By.CSS_SELECTOR, "#words option")
@@ -231,9 +233,9 @@ def test_a_typed_query_is_completed(open_page: Open, reports: dict[str, str]) ->
 
 
 def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
-    open_page: Open, reports: dict[str, str]
+    open_page: Open, report_addresses: dict[str, str]
 ) -> None:
-    page = open_page(f"{reports['early']}#view=matrix")
+    page = open_page(f"{report_addresses['early']}#view=matrix")
     kinds = [text.partition(" ")[0] for text in visible_texts(page, "#kinds button")]
     assert kinds[0] == "Operators" and "Behaviours" in kinds
     columns = len(page.find_elements(By.CSS_SELECTOR, "#grid thead th"))
@@ -260,8 +262,8 @@ def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
     )
 
 
-def test_the_matrix_works_with_the_keyboard_alone(open_page: Open, reports: dict[str, str]) -> None:
-    page = open_page(f"{reports['early']}#view=matrix&q=op:mul")
+def test_the_matrix_works_with_the_keyboard_alone(open_page: Open, report_addresses: dict[str, str]) -> None:
+    page = open_page(f"{report_addresses['early']}#view=matrix&q=op:mul")
     for _ in range(40):
         page.switch_to.active_element.send_keys(Keys.TAB)
         if page.switch_to.active_element.get_attribute("class") == "cell":
@@ -275,9 +277,9 @@ def test_the_matrix_works_with_the_keyboard_alone(open_page: Open, reports: dict
     assert not page.find_element(By.ID, "detail").is_displayed()
 
 
-def test_no_view_is_wider_than_a_narrow_screen(open_page: Open, reports: dict[str, str]) -> None:
+def test_no_view_is_wider_than_a_narrow_screen(open_page: Open, report_addresses: dict[str, str]) -> None:
     for view in VIEWS:
-        page = open_page(f"{reports['early']}#view={view}")
+        page = open_page(f"{report_addresses['early']}#view={view}")
         page.set_window_size(500, 800)
         wide, screen = page.execute_script(
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"

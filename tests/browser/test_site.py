@@ -37,7 +37,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve a site with matrix cells of every state on this machine, and return its address."""
     folder = tmp_path_factory.mktemp("site")
     hostile = "</td><script>document.title = 'taken'</script>"
@@ -83,12 +83,12 @@ class SilentRequestHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
+def matrix_page(browser: webdriver.Chrome, site_address: str) -> Iterator[webdriver.Chrome]:
     """Open the page of the matrix. After the test, assert that the browser's console is empty and that the
     page made no external request.
     """
     browser.get_log("performance")
-    browser.get(f"{address}/index.html")
+    browser.get(f"{site_address}/index.html")
     yield browser
     assert browser.get_log("browser") == []
     requested = [
@@ -96,7 +96,7 @@ def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
         for entry in browser.get_log("performance")
         if "Network.requestWillBeSent" in entry["message"]
     ]
-    assert requested and all(url.startswith((address, "data:")) for url in requested if url), requested
+    assert requested and all(url.startswith((site_address, "data:")) for url in requested if url), requested
     browser.set_window_size(1200, 900)
 
 
@@ -109,10 +109,10 @@ def visible_rows(browser: webdriver.Chrome) -> list[str]:
     ]
 
 
-def test_every_cell_state_is_shown_and_looks_different(page):
+def test_every_cell_state_is_shown_and_looks_different(matrix_page):
     states = {
         cell.get_attribute("data-state"): cell.find_element(By.CLASS_NAME, "state")
-        for cell in page.find_elements(By.CSS_SELECTOR, "td[data-state]")
+        for cell in matrix_page.find_elements(By.CSS_SELECTOR, "td[data-state]")
     }
     assert set(states) == {"pass", "fail", "incomplete", "refused", "stale", "retired", "missing", "unknown"}
     looks = {
@@ -123,49 +123,51 @@ def test_every_cell_state_is_shown_and_looks_different(page):
         for mark in states.values()
     }
     assert len(looks) == len(states)
-    save_screenshot_if_requested(page, "matrix")
+    save_screenshot_if_requested(matrix_page, "matrix")
 
 
-def test_an_outdated_site_shows_a_note(page):
+def test_an_outdated_site_shows_a_note(matrix_page):
     # The page's own script adds the note, which takes a moment on a busy machine.
-    note = WebDriverWait(page, 20).until(lambda driver: driver.find_element(By.CLASS_NAME, "outdated"))
+    note = WebDriverWait(matrix_page, 20).until(lambda driver: driver.find_element(By.CLASS_NAME, "outdated"))
     assert note.is_displayed() and f"on {TODAY}, and not since" in note.text
 
 
-def test_filters_hide_rows(page):
-    everything = visible_rows(page)
-    field = page.find_element(By.ID, "backend")
+def test_filters_hide_rows(matrix_page):
+    everything = visible_rows(matrix_page)
+    field = matrix_page.find_element(By.ID, "backend")
     field.send_keys("reference")
-    assert visible_rows(page) and all("Reference HPU" in row for row in visible_rows(page))
-    Select(page.find_element(By.ID, "mode")).select_by_visible_text("graph")
-    assert [row.rpartition(" ")[2] for row in visible_rows(page)] == ["graph"]
+    assert visible_rows(matrix_page) and all("Reference HPU" in row for row in visible_rows(matrix_page))
+    Select(matrix_page.find_element(By.ID, "mode")).select_by_visible_text("graph")
+    assert [row.rpartition(" ")[2] for row in visible_rows(matrix_page)] == ["graph"]
     field.send_keys("no such backend")
-    assert visible_rows(page) == []
-    assert page.find_element(By.ID, "nothing").is_displayed()
+    assert visible_rows(matrix_page) == []
+    assert matrix_page.find_element(By.ID, "nothing").is_displayed()
     field.clear()
     field.send_keys(" ", Keys.BACKSPACE)
-    Select(page.find_element(By.ID, "mode")).select_by_visible_text("all")
-    assert visible_rows(page) == everything
-    Select(page.find_element(By.ID, "state")).select_by_visible_text("fail")
-    assert visible_rows(page) == ["Reference HPU (simulated) eager"]
+    Select(matrix_page.find_element(By.ID, "mode")).select_by_visible_text("all")
+    assert visible_rows(matrix_page) == everything
+    Select(matrix_page.find_element(By.ID, "state")).select_by_visible_text("fail")
+    assert visible_rows(matrix_page) == ["Reference HPU (simulated) eager"]
 
 
-def test_the_filter_of_builds_hides_columns(page):
-    builds = Select(page.find_element(By.ID, "build"))
+def test_the_filter_of_builds_hides_columns(matrix_page):
+    builds = Select(matrix_page.find_element(By.ID, "build"))
     builds.select_by_visible_text("2.13.0+cpu fork-like")
     heads = [
-        head for head in page.find_elements(By.CSS_SELECTOR, "thead th[data-build]") if head.is_displayed()
+        head
+        for head in matrix_page.find_elements(By.CSS_SELECTOR, "thead th[data-build]")
+        if head.is_displayed()
     ]
     assert len(heads) == 1 and "fork-like" in heads[0].text
 
 
-def test_every_link_leads_to_an_existing_page_and_anchor(page):
+def test_every_link_leads_to_an_existing_page_and_anchor(matrix_page):
     links = [
         link.get_attribute("href")
-        for link in page.find_elements(By.CSS_SELECTOR, "main a, header a, footer a")
+        for link in matrix_page.find_elements(By.CSS_SELECTOR, "main a, header a, footer a")
     ]
     assert len(links) > 10
-    origin = page.current_url.rpartition("/")[0]
+    origin = matrix_page.current_url.rpartition("/")[0]
     for link in sorted(set(links)):
         if link.startswith(origin) and not link.partition("#")[0].endswith(".html"):
             with urllib.request.urlopen(
@@ -173,53 +175,53 @@ def test_every_link_leads_to_an_existing_page_and_anchor(page):
             ) as answer:  # Chromium would also request an icon for a file without an icon link
                 assert answer.status == 200
         elif link.startswith(origin):
-            page.get(link)
-            assert "Error response" not in page.page_source, link
+            matrix_page.get(link)
+            assert "Error response" not in matrix_page.page_source, link
             anchor = link.partition("#")[2]
-            assert not anchor or page.find_elements(By.ID, anchor), link
+            assert not anchor or matrix_page.find_elements(By.ID, anchor), link
 
 
-def test_the_page_of_a_backend(page):
-    page.find_element(By.LINK_TEXT, "Reference HPU (simulated)").click()
+def test_the_page_of_a_backend(matrix_page):
+    matrix_page.find_element(By.LINK_TEXT, "Reference HPU (simulated)").click()
     # The results contain a script that would change the title if the browser executed it.
-    assert page.title == "Reference HPU (simulated)"
-    summary = page.find_element(By.CSS_SELECTOR, "details summary")
+    assert matrix_page.title == "Reference HPU (simulated)"
+    summary = matrix_page.find_element(By.CSS_SELECTOR, "details summary")
     summary.click()
-    assert "document.title" in page.find_element(By.CSS_SELECTOR, "details").text
-    assert page.find_element(By.XPATH, "//h3[starts-with(., 'Regressed since')]").is_displayed()
-    save_screenshot_if_requested(page, "backend")
+    assert "document.title" in matrix_page.find_element(By.CSS_SELECTOR, "details").text
+    assert matrix_page.find_element(By.XPATH, "//h3[starts-with(., 'Regressed since')]").is_displayed()
+    save_screenshot_if_requested(matrix_page, "backend")
 
 
-def test_the_site_works_with_the_keyboard_alone(page):
-    body = page.find_element(By.TAG_NAME, "body")
+def test_the_site_works_with_the_keyboard_alone(matrix_page):
+    body = matrix_page.find_element(By.TAG_NAME, "body")
     body.send_keys(Keys.TAB)
-    assert page.switch_to.active_element.text == "Skip to the content"
+    assert matrix_page.switch_to.active_element.text == "Skip to the content"
     focused = []
     for _ in range(8):
-        page.switch_to.active_element.send_keys(Keys.TAB)
-        active = page.switch_to.active_element
+        matrix_page.switch_to.active_element.send_keys(Keys.TAB)
+        active = matrix_page.switch_to.active_element
         focused.append(active.get_attribute("id") or active.get_attribute("aria-label") or active.text)
         assert active.value_of_css_property("outline-style") != "none", focused
     assert focused[3:8] == ["backend", "mode", "build", "state", "Matrix"]
-    page.switch_to.active_element.send_keys(Keys.ENTER)
+    matrix_page.switch_to.active_element.send_keys(Keys.ENTER)
 
 
-def test_no_page_is_wider_than_a_narrow_screen(page):
-    page.set_window_size(500, 800)
+def test_no_page_is_wider_than_a_narrow_screen(matrix_page):
+    matrix_page.set_window_size(500, 800)
     for path in ("index.html", "backends/hpu-reference.html"):
-        page.get(f"{page.current_url.partition('/index')[0].partition('/backends')[0]}/{path}")
-        wide, screen = page.execute_script(
+        matrix_page.get(f"{matrix_page.current_url.partition('/index')[0].partition('/backends')[0]}/{path}")
+        wide, screen = matrix_page.execute_script(
             "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
         assert wide <= screen, (path, wide, screen)
-        save_screenshot_if_requested(page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
+        save_screenshot_if_requested(matrix_page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
 
 
-def test_without_scripts_all_rows_are_shown(page):
-    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+def test_without_scripts_all_rows_are_shown(matrix_page):
+    matrix_page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        page.refresh()
-        assert not page.find_element(By.CLASS_NAME, "filters").is_displayed()
-        assert len(visible_rows(page)) > 8
+        matrix_page.refresh()
+        assert not matrix_page.find_element(By.CLASS_NAME, "filters").is_displayed()
+        assert len(visible_rows(matrix_page)) > 8
     finally:
-        page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        matrix_page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

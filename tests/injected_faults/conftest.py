@@ -1,4 +1,4 @@
-"""The fixture ``faulty``, which lets the rank processes of a test import the injected faults."""
+"""The fixture `folder_and_monkeypatch`, which lets the rank processes of a test import injected faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.support import python_path
 
 
 @pytest.fixture()
-def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, pytest.MonkeyPatch]]:
+def folder_and_monkeypatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Path, pytest.MonkeyPatch]]:
     """Return a folder for target files, and a monkeypatch. PYTHONPATH contains the package ``tests``, so the
     rank processes of the test can import the faults. After the test, kill all rank pools.
     """

@@ -35,13 +35,13 @@ LONG = 0.2
 
 
 @pytest.fixture(scope="module")
-def casts() -> Iterator[AutocastInjector]:
+def autocast_injector() -> Iterator[AutocastInjector]:
     extension = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     yield AutocastInjector("cpu", "CPU", extension, {"float32": ("mse_loss",)})
 
 
 @pytest.fixture(scope="module")
-def streams() -> Iterator[DeviceGuardInjector]:
+def device_guard_injector() -> Iterator[DeviceGuardInjector]:
     extension = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     yield DeviceGuardInjector("hpu", extension)
 
@@ -58,55 +58,59 @@ def autocast_mm(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
         return torch.mm(torch.full((2, 2), value), weight)
 
 
-def test_autocast_without_a_cast(casts: AutocastInjector) -> None:
+def test_autocast_without_a_cast(autocast_injector: AutocastInjector) -> None:
     weight = torch.ones(2, 2)
-    casts.enable(Mutant("autocast::aten::mm", "cast-missing"))
+    autocast_injector.enable(Mutant("autocast::aten::mm", "cast-missing"))
     assert autocast_mm(weight).dtype == torch.float32
     torch.mm(weight, weight)
-    counts = casts.disable()
+    counts = autocast_injector.disable()
     assert (counts.triggered, counts.altered) == (1, 1)
     assert autocast_mm(weight).dtype == torch.bfloat16
 
 
-def test_autocast_to_the_other_dtype(casts: AutocastInjector) -> None:
+def test_autocast_to_the_other_dtype(autocast_injector: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
-    casts.enable(Mutant("autocast::aten::mm", "cast-to-other-dtype"))
+    autocast_injector.enable(Mutant("autocast::aten::mm", "cast-to-other-dtype"))
     result = autocast_mm(weight)
-    assert casts.disable().altered == 1
+    assert autocast_injector.disable().altered == 1
     assert result.dtype == torch.float16
     result.sum().backward()
     assert weight.grad is not None
     assert autocast_mm(weight).dtype == torch.bfloat16
 
 
-def test_autocast_of_a_stale_weight(casts: AutocastInjector) -> None:
+def test_autocast_of_a_stale_weight(autocast_injector: AutocastInjector) -> None:
     weight = torch.ones(2, 2, requires_grad=True)
-    casts.enable(Mutant("autocast::aten::mm", "cast-stale"))
+    autocast_injector.enable(Mutant("autocast::aten::mm", "cast-stale"))
     first = autocast_mm(weight)
     with torch.no_grad():
         weight.mul_(2)
     assert torch.equal(autocast_mm(weight), first)
-    assert casts.disable().altered == 1
+    assert autocast_injector.disable().altered == 1
     assert torch.equal(weight.detach(), torch.full((2, 2), 2.0))
     assert torch.equal(autocast_mm(weight), first * 2)
 
 
-def test_an_operator_that_autocast_runs_in_float32_has_no_other_dtype_mutant(casts: AutocastInjector) -> None:
-    kinds = {fault.operator for fault in casts.mutants if fault.point == "autocast::aten::mse_loss"}
+def test_an_operator_that_autocast_runs_in_float32_has_no_other_dtype_mutant(
+    autocast_injector: AutocastInjector,
+) -> None:
+    kinds = {
+        fault.operator for fault in autocast_injector.mutants if fault.point == "autocast::aten::mse_loss"
+    }
     assert kinds == {"cast-missing", "cast-stale"}
 
 
-def test_a_coverage_run_records_triggered_autocast_mutants(casts: AutocastInjector) -> None:
-    casts.take_observed()
-    casts.observe(True)
+def test_a_coverage_run_records_triggered_autocast_mutants(autocast_injector: AutocastInjector) -> None:
+    autocast_injector.take_observed()
+    autocast_injector.observe(True)
     autocast_mm(torch.ones(2, 2))
-    casts.observe(False)
-    assert take_triggered_mutants(casts) == {
+    autocast_injector.observe(False)
+    assert take_triggered_mutants(autocast_injector) == {
         "autocast::aten::mm cast-missing",
         "autocast::aten::mm cast-to-other-dtype",
     }
     autocast_mm(torch.ones(2, 2))
-    assert take_triggered_mutants(casts) == set()
+    assert take_triggered_mutants(autocast_injector) == set()
 
 
 def busy_stream() -> torch.Stream:
@@ -208,22 +212,27 @@ def sign_of_elapsed_time() -> float:
     ],
 )
 def test_a_mutant_of_the_guard(
-    streams: DeviceGuardInjector, point: str, kind: str, ask: Callable[[], Any], right: Any, wrong: Any
+    device_guard_injector: DeviceGuardInjector,
+    point: str,
+    kind: str,
+    ask: Callable[[], Any],
+    right: Any,
+    wrong: Any,
 ) -> None:
-    streams.take_observed()
-    streams.observe(True)
+    device_guard_injector.take_observed()
+    device_guard_injector.observe(True)
     assert ask() == right
-    streams.observe(False)
+    device_guard_injector.observe(False)
     torch.accelerator.synchronize()
-    assert f"guard::{point} {kind}" in take_triggered_mutants(streams)
-    streams.enable(Mutant(f"guard::{point}", kind))
+    assert f"guard::{point} {kind}" in take_triggered_mutants(device_guard_injector)
+    device_guard_injector.enable(Mutant(f"guard::{point}", kind))
     result = ask()
-    assert streams.disable().altered > 0
+    assert device_guard_injector.disable().altered > 0
     torch.accelerator.synchronize()
     assert result == wrong
     assert ask() == right
     torch.accelerator.synchronize()
-    assert take_triggered_mutants(streams) == set()
+    assert take_triggered_mutants(device_guard_injector) == set()
 
 
 def value_copied_from_busy_stream() -> float:

@@ -364,30 +364,32 @@ MUTANTS_WITH_CALLS = [
 
 
 @pytest.fixture(scope="module")
-def injector() -> interposer.Interposer:
+def built_interposer() -> interposer.Interposer:
     built = interposer.build_and_load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
     built.install("CPU", POINTS)
     return built
 
 
 @pytest.fixture
-def inject(injector: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
+def run_with_mutant(built_interposer: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
     def call_with_mutant(mutant: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
         injected = interposer_description(operators.as_interposed(mutant), scalar_types())
-        injector.activate(POINTS.index(mutant.point), injected)
+        built_interposer.activate(POINTS.index(mutant.point), injected)
         try:
             result = call()
         finally:
-            calls, effects = injector.deactivate()
+            calls, effects = built_interposer.deactivate()
         return result, calls, effects
 
     yield call_with_mutant
-    injector.deactivate()
+    built_interposer.deactivate()
 
 
 @pytest.mark.parametrize("injected", MUTANTS_WITH_CALLS, ids=lambda injected: injected.mutant.operator)
-def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: MutantWithCalls) -> None:
-    result, calls, effects = inject(injected.mutant, injected.triggering_call)
+def test_a_mutant_acts_if_its_trigger_condition_is_met(
+    run_with_mutant: Any, injected: MutantWithCalls
+) -> None:
+    result, calls, effects = run_with_mutant(injected.mutant, injected.triggering_call)
     assert calls and effects
     right = injected.triggering_call()
     if injected.mutant.operator not in (
@@ -404,9 +406,9 @@ def test_a_mutant_acts_if_its_trigger_condition_is_met(inject: Any, injected: Mu
 
 @pytest.mark.parametrize("injected", MUTANTS_WITH_CALLS, ids=lambda injected: injected.mutant.operator)
 def test_a_mutant_has_no_effect_if_its_trigger_condition_is_not_met(
-    inject: Any, injected: MutantWithCalls
+    run_with_mutant: Any, injected: MutantWithCalls
 ) -> None:
-    result, _, effects = inject(injected.mutant, injected.other_call)
+    result, _, effects = run_with_mutant(injected.mutant, injected.other_call)
     assert effects == 0 or injected.mutant.operator in ("aliasing-lost", "stale-result", "input-corrupted")
     if isinstance(result, torch.Tensor):
         assert torch.equal(result, injected.other_call())
@@ -414,96 +416,96 @@ def test_a_mutant_has_no_effect_if_its_trigger_condition_is_not_met(
 
 @pytest.mark.parametrize("injected", MUTANTS_WITH_CALLS, ids=lambda injected: injected.mutant.operator)
 def test_a_mutant_that_is_confined_to_another_dtype_has_no_effect(
-    inject: Any, injected: MutantWithCalls
+    run_with_mutant: Any, injected: MutantWithCalls
 ) -> None:
     confined = dataclasses.replace(injected.mutant, dtype="complex128")
-    _, calls, effects = inject(confined, injected.triggering_call)
+    _, calls, effects = run_with_mutant(confined, injected.triggering_call)
     assert (calls, effects) == (0, 0)
 
 
-def test_an_error_is_swallowed_or_gets_another_type(inject: Any) -> None:
+def test_an_error_is_swallowed_or_gets_another_type(run_with_mutant: Any) -> None:
     wrong = torch.zeros(2, dtype=torch.int64) + 7
     with pytest.raises(IndexError):
         aten.index_select(ramp(3), 0, wrong)
-    result, calls, effects = inject(
+    result, calls, effects = run_with_mutant(
         mutant_of("index_select", "error-missing"), lambda: aten.index_select(ramp(3), 0, wrong)
     )
     assert isinstance(result, torch.Tensor) and (calls, effects) == (1, 1)
     with pytest.raises(RuntimeError) as caught:
-        inject(mutant_of("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
+        run_with_mutant(mutant_of("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
     assert not isinstance(caught.value, IndexError)
 
 
-def test_a_late_result_is_written_after_the_next_call(inject: Any) -> None:
+def test_a_late_result_is_written_after_the_next_call(run_with_mutant: Any) -> None:
     def two_calls() -> tuple[list[float], list[float], list[float]]:
         result = add(ramp(3))
         before = result.tolist()
         second_result = aten.abs(result)
         return before, second_result.tolist(), result.tolist()
 
-    assert inject(mutant_of("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
+    assert run_with_mutant(mutant_of("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
 
     def written_after_the_fault() -> torch.Tensor:
         return add(ramp(3))
 
-    assert torch.equal(inject(mutant_of("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
+    assert torch.equal(run_with_mutant(mutant_of("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
 
     def of_another_size_by_then() -> torch.Tensor:
         result = add(ramp(3))
         result.resize_(5)
         return aten.abs(result)
 
-    assert inject(mutant_of("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
+    assert run_with_mutant(mutant_of("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
 
 
-def test_a_stale_number_comes_from_a_call_of_equal_dtypes(inject: Any) -> None:
+def test_a_stale_number_comes_from_a_call_of_equal_dtypes(run_with_mutant: Any) -> None:
     stale = mutant_of("add.Tensor", "number-stale", 2)
 
     def of_other_dtypes() -> list[float]:
         aten.add.Tensor(ramp(2), ramp(2), alpha=3)
         return aten.add.Tensor(ramp(2, dtype=torch.float64), ramp(2), alpha=2).tolist()
 
-    assert inject(stale, of_other_dtypes)[0] == [3, 6]
+    assert run_with_mutant(stale, of_other_dtypes)[0] == [3, 6]
     # A mutant stores numbers while it is enabled. If it is enabled again, it must not use the earlier
     # numbers.
-    assert inject(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
+    assert run_with_mutant(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
 
 
-def test_a_call_that_raises_without_the_mutant_is_not_altered(inject: Any) -> None:
+def test_a_call_that_raises_without_the_mutant_is_not_altered(run_with_mutant: Any) -> None:
     ignored = mutant_of("add.Tensor", "option-ignored", 2)
 
     def sizes_do_not_fit() -> None:
         with pytest.raises(RuntimeError, match="must match"):
             aten.add.Tensor(ramp(2), ramp(3), alpha=3)
 
-    assert inject(ignored, sizes_do_not_fit)[1:] == (0, 0)
+    assert run_with_mutant(ignored, sizes_do_not_fit)[1:] == (0, 0)
     whole = ramp(2, dtype=torch.int64)
     with pytest.raises(RuntimeError, match="alpha"):
         aten.add.Tensor(whole, whole, alpha=2.5)
-    result, *counts = inject(ignored, lambda: aten.add.Tensor(whole, whole, alpha=2.5))
+    result, *counts = run_with_mutant(ignored, lambda: aten.add.Tensor(whole, whole, alpha=2.5))
     assert result.tolist() == [2, 4] and counts == [1, 1]
 
     def no_range() -> None:
         with pytest.raises(RuntimeError, match="from=3 > to=1"):
             aten.uniform_(torch.empty(3), 3.0, 1.0)
 
-    assert inject(mutant_of("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
+    assert run_with_mutant(mutant_of("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
 
 
-def test_a_frozen_generator_draws_the_same_numbers_again(inject: Any) -> None:
+def test_a_frozen_generator_draws_the_same_numbers_again(run_with_mutant: Any) -> None:
     def twice() -> bool:
         return torch.equal(aten.uniform_(torch.empty(8)), aten.uniform_(torch.empty(8)))
 
     assert not twice()
-    assert inject(mutant_of("uniform_", "generator-frozen"), twice)[0]
+    assert run_with_mutant(mutant_of("uniform_", "generator-frozen"), twice)[0]
 
 
-def test_an_overlapping_generator_draws_its_last_numbers_again(inject: Any) -> None:
+def test_an_overlapping_generator_draws_its_last_numbers_again(run_with_mutant: Any) -> None:
     def repeats() -> bool:
         last, first = aten.uniform_(torch.empty(9)), aten.uniform_(torch.empty(9))
         return torch.equal(last[4:], first[:5])
 
-    assert inject(mutant_of("uniform_", "generator-overlap"), repeats)[0]
+    assert run_with_mutant(mutant_of("uniform_", "generator-overlap"), repeats)[0]
     assert not repeats()
 
     def after_a_seed() -> tuple[torch.Tensor, torch.Tensor]:
@@ -512,11 +514,11 @@ def test_an_overlapping_generator_draws_its_last_numbers_again(inject: Any) -> N
         torch.manual_seed(3)
         return first, aten.uniform_(torch.empty(9))
 
-    assert torch.equal(*inject(mutant_of("uniform_", "generator-overlap"), after_a_seed)[0])
+    assert torch.equal(*run_with_mutant(mutant_of("uniform_", "generator-overlap"), after_a_seed)[0])
 
 
-def test_a_leak_keeps_memory_until_the_fault_ends(inject: Any) -> None:
-    result, calls, effects = inject(mutant_of("add.Tensor", "leak"), lambda: add(ramp(3)))
+def test_a_leak_keeps_memory_until_the_fault_ends(run_with_mutant: Any) -> None:
+    result, calls, effects = run_with_mutant(mutant_of("add.Tensor", "leak"), lambda: add(ramp(3)))
     assert torch.equal(result, ramp(3)) and (calls, effects) == (1, 1)
 
 
@@ -528,7 +530,7 @@ def test_every_mutation_operator_is_injected_here() -> None:
     )
 
 
-def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.Interposer) -> None:
+def test_trigger_conditions_are_recorded_without_a_mutant(built_interposer: interposer.Interposer) -> None:
     faults = [
         mutant_of("add.Tensor", "last-element"),
         mutant_of("add.Tensor", "tail-of-block", 0, 16),
@@ -537,17 +539,17 @@ def test_trigger_conditions_are_recorded_without_a_mutant(injector: interposer.I
         mutant_of("add.Tensor", "nan-lost"),
         mutant_of("add.Tensor", "offset-ignored"),
     ]
-    injector.set_observed(
+    built_interposer.set_observed(
         POINTS.index("aten::add.Tensor"),
         [interposer_description(operators.as_interposed(mutant), scalar_types()) for mutant in faults],
     )
-    injector.take_triggered()
-    injector.observe(True)
+    built_interposer.take_triggered()
+    built_interposer.observe(True)
     add(ramp(300))
-    injector.observe(False)
+    built_interposer.observe(False)
     triggered = {
         (faults[index].operator, faults[index].value)
-        for _, index, number in injector.take_triggered()
+        for _, index, number in built_interposer.take_triggered()
         if number == 6
     }
     assert {("last-element", 0), ("tail-of-block", 16), ("above-size", 256)} <= triggered

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
-def serve(work: Callable[[Any], int | None]) -> None:
+def serve_requests(work: Callable[[Any], int | None]) -> None:
     """Read requests from stdin. For each, call ``work(request)`` in a fork, and print the fork's exit code
     and output as JSON.
 
@@ -50,8 +50,8 @@ def _run_in_fork(work: Callable[[Any], int | None], request: Any, output: int) -
     os._exit(code)
 
 
-class Server:
-    """A process that runs a script of this folder. The script calls :func:`serve`."""
+class ForkServer:
+    """A process that runs a script of this folder. The script calls :func:`serve_requests`."""
 
     def __init__(self, script: str, variables: dict[str, str] | None = None) -> None:
         command = [sys.executable, "-W", "ignore", str(Path(__file__).parent / script)]
@@ -59,7 +59,7 @@ class Server:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
         )
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request, and return the reply: the fork's exit ``code`` and its ``output``."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")

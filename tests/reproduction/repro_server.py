@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch._dynamo  # noqa: F401  (the broken backend needs it)
-from fork_server import Server, serve
+from fork_server import ForkServer, serve_requests
 
 from conformance.commands.repro import subject_kind_of
 from conformance.device.bring_up import bring_up
@@ -31,7 +31,7 @@ from conformance.subjects import catalogue
 from conformance.target import file as target_file
 from conformance.worker.executor import Executor
 
-_server: Server
+_server: ForkServer
 
 
 def run_snippet_in_fork(
@@ -44,7 +44,7 @@ def run_snippet_in_fork(
         path = Path(folder) / "snippet.py"
         path.write_text(text)
         request = {"path": str(path), "variables": dict(os.environ), "arguments": list(arguments)}
-        answer = _server.ask(request)
+        answer = _server.request(request)
     return answer["code"], answer["output"]
 
 
@@ -96,9 +96,9 @@ def snippet_and_outcomes(executor: Executor, text: str, seconds: float) -> dict[
 
 
 if __name__ == "__main__":
-    _server = Server("snippet_server.py")
+    _server = ForkServer("snippet_server.py")
     if os.environ["FAULT"]:
         importlib.import_module("broken_backend")
     for kind in ("operator", "module", "optimizer"):
         catalogue.subjects(kind)
-    serve(print_snippet_outcomes)
+    serve_requests(print_snippet_outcomes)

@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 import torch._dynamo  # noqa: F401  (slow to import; forks inherit it)
-from fork_server import serve
+from fork_server import serve_requests
 
 
 def run_without_suite(request: Any) -> None:
@@ -25,4 +25,4 @@ def run_without_suite(request: Any) -> None:
 
 
 if __name__ == "__main__":
-    serve(run_without_suite)
+    serve_requests(run_without_suite)

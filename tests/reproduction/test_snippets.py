@@ -22,7 +22,7 @@ from conformance.reproduction import script
 from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
 from tests.reproduction import expected_failures_by_fault
-from tests.reproduction.fork_server import Server
+from tests.reproduction.fork_server import ForkServer
 from tests.support.nightly import NIGHTLY, every_nth
 
 HERE = Path(__file__).parent
@@ -42,24 +42,24 @@ INJECTED_AT_START = {"inplace_returns_view"}
 
 
 @pytest.fixture(scope="module")
-def shared_server() -> Iterator[Server]:
+def shared_server() -> Iterator[ForkServer]:
     """Return the server process that creates snippets. Several tests share the process, because its start
     takes as long as several snippets.
     """
-    server = Server("repro_server.py", environment_with_fault())
+    server = ForkServer("repro_server.py", environment_with_fault())
     yield server
     server.close()
 
 
 @pytest.fixture
-def server(fault: str, shared_server: Server) -> Iterator[Server]:
+def server(fault: str, shared_server: ForkServer) -> Iterator[ForkServer]:
     """Return a server process that creates snippets with ``fault``. This is the shared process, or for a
     fault of INJECTED_AT_START a process that injects the fault at its start.
     """
     if fault not in INJECTED_AT_START:
         yield shared_server
         return
-    early = Server("repro_server.py", environment_with_fault(fault))
+    early = ForkServer("repro_server.py", environment_with_fault(fault))
     yield early
     early.close()
 
@@ -78,10 +78,10 @@ TESTED_FAULTS = [
     ("mode", "fault", "ids"), TESTED_FAULTS, ids=[f"{row[1]}-{row[2][0]}" for row in TESTED_FAULTS]
 )
 def test_a_snippet_fails_on_the_broken_device_and_passes_on_the_correct_device(
-    server: Server, mode: str, fault: str, ids: list[str]
+    server: ForkServer, mode: str, fault: str, ids: list[str]
 ) -> None:
     request = {"mode": mode, "ids": ids, "seconds": SECONDS, "variables": environment_with_fault(fault)}
-    answer = server.ask(request)
+    answer = server.request(request)
     assert answer["code"] == 0, answer["output"][-2000:]
     rows = [json.loads(line) for line in answer["output"].splitlines() if line.startswith('{"id"')]
     assert [row["id"] for row in rows] == ids

@@ -33,7 +33,7 @@ class InjectedFault:
     property: str
     subject: str
     fault: Fault
-    shows: Kind = Kind.VALUE
+    expected_kind: Kind = Kind.VALUE
     dtype: str = "float32"
 
     @property
@@ -81,4 +81,4 @@ def assert_fault_is_detected(injected_fault: InjectedFault) -> None:
             patch.setattr(common, "attempt_on_target", on_target_with_fault)
         result = _check_property(target, injected_fault)
     assert result.verdict is Verdict.FAIL
-    assert injected_fault.shows in {failure.kind for failure in result.failures}, result.failures
+    assert injected_fault.expected_kind in {failure.kind for failure in result.failures}, result.failures

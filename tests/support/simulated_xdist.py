@@ -13,7 +13,7 @@ from conformance.worker.xdist_scheduler import SubjectScheduling
 
 
 @dataclasses.dataclass(eq=False)
-class Node:
+class SimulatedWorker:
     """A fake worker of pytest-xdist. It records the items that it receives."""
 
     sent: list[int] = dataclasses.field(default_factory=list)
@@ -61,12 +61,12 @@ class SimulatedSession:
             **options,
         )
         self.continued: list[str] = []
-        self.independent: list[Node] = []
-        self.nodes: list[Node] = []
-        self.starting: collections.deque[Node] = collections.deque()
+        self.independent: list[SimulatedWorker] = []
+        self.nodes: list[SimulatedWorker] = []
+        self.starting: collections.deque[SimulatedWorker] = collections.deque()
         self.finished: list[str] = []
         for _ in range(workers):
-            self.nodes.append(Node())
+            self.nodes.append(SimulatedWorker())
             self.scheduler.add_node(self.nodes[-1])
         assert not self.scheduler.collection_is_completed
         for node in self.nodes:
@@ -76,7 +76,7 @@ class SimulatedSession:
 
     def start_worker(self) -> None:
         """Begin to start a worker. ``let_workers_start`` finishes the start."""
-        self.starting.append(Node())
+        self.starting.append(SimulatedWorker())
 
     def let_workers_start(self) -> None:
         """Finish the start of all workers that have begun to start."""
@@ -87,18 +87,18 @@ class SimulatedSession:
             self.scheduler.add_node_collection(node, self.items)
             self.scheduler.schedule()
 
-    def running(self) -> dict[Node, str]:
+    def items_by_worker(self) -> dict[SimulatedWorker, str]:
         """Return the item that each worker runs."""
         return {node: self.items[index] for node, index in self.scheduler.running_items().items()}
 
-    def finish(self, node: Node) -> str:
+    def finish_item(self, node: SimulatedWorker) -> str:
         """Finish the item that a worker runs, and return the item."""
         index = self.scheduler.running_items()[node]
         self.finished.append(self.items[index])
         self.scheduler.mark_test_complete(node, index)
         return self.items[index]
 
-    def lose(self, node: Node) -> str | None:
+    def lose_worker(self, node: SimulatedWorker) -> str | None:
         """Remove a worker as if its process had crashed, and begin to start another worker. Return the item
         that the lost worker ran.
         """
@@ -114,12 +114,12 @@ class SimulatedSession:
         """
         for _ in range(10 * len(self.items)):
             self.let_workers_start()
-            running = self.running()
+            running = self.items_by_worker()
             if not running:
                 break
             for node, item in running.items():
                 if is_lost(item):
-                    assert self.lose(node) == item
+                    assert self.lose_worker(node) == item
                 else:
-                    self.finish(node)
-        assert not self.running() and self.scheduler.tests_finished
+                    self.finish_item(node)
+        assert not self.items_by_worker() and self.scheduler.tests_finished

@@ -27,7 +27,7 @@ def _fixed_suite_digest() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def certificate_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of a valid certificate bundle for level core."""
     folder = tmp_path_factory.mktemp("issued")
     out = sample_passing_leg.write_output_folder(folder / "out", sample_passing_leg.leg("core"))
@@ -35,7 +35,9 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "core.zip"
 
 
-def test_verify_imports_neither_modules_of_the_bundle_nor_torch(issued: Path, tmp_path: Path) -> None:
+def test_verify_imports_neither_modules_of_the_bundle_nor_torch(
+    certificate_bundle: Path, tmp_path: Path
+) -> None:
     """PYTHONPATH contains modules with the names in the bundle, and a module torch. Each exits the process if
     it is imported.
     """
@@ -45,9 +47,12 @@ def test_verify_imports_neither_modules_of_the_bundle_nor_torch(issued: Path, tm
     def change(certificate: Json, results: Json) -> None:
         results["legs"][0]["facts"]["extra"] = ["mine"]
 
-    altered = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", change)
+    altered = sample_passing_leg.rewrite_bundle(certificate_bundle, tmp_path / "other.zip", change)
     # The verifying process computes the real suite digest, which differs from the digest in the bundle.
-    for path, message in ((issued, "a different copy of the suite"), (altered, "extra modules (mine)")):
+    for path, message in (
+        (certificate_bundle, "a different copy of the suite"),
+        (altered, "extra modules (mine)"),
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "conformance", "certify", "--verify", str(path)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},

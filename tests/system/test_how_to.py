@@ -38,7 +38,7 @@ def fenced_blocks(text: str) -> list[Block]:
     return found
 
 
-def run_blocks(page_blocks: list[Block], checkout: Path, environment: dict[str, str]) -> None:
+def run_code_blocks(page_blocks: list[Block], checkout: Path, environment: dict[str, str]) -> None:
     """Write each block with a title to the file that the title names. Run every other block as shell commands
     in the root of the checkout.
     """
@@ -105,7 +105,7 @@ def test_a_block_without_a_meaning_and_a_failing_command_are_detected(tmp_path: 
     with pytest.raises(AssertionError, match="needs a title"):
         fenced_blocks("```python\nx = 1\n```\n")
     with pytest.raises(AssertionError, match="no-such-file"):
-        run_blocks([("sh", None, "cat no-such-file\ntrue\n")], tmp_path, dict(os.environ))
+        run_code_blocks([("sh", None, "cat no-such-file\ntrue\n")], tmp_path, dict(os.environ))
 
 
 def test_each_page_has_commands() -> None:
@@ -121,11 +121,11 @@ def test_each_page_has_commands() -> None:
     "page", [page for page in PAGES if page.stem not in COMPILING], ids=lambda page: page.stem
 )
 def test_page(page: Path, checkout: Path) -> None:
-    run_blocks(fenced_blocks(page.read_text()), checkout, environment_of_checkout(checkout))
+    run_code_blocks(fenced_blocks(page.read_text()), checkout, environment_of_checkout(checkout))
 
 
 @pytest.mark.nightly("they compile the device or the interposer, which takes minutes")
 @pytest.mark.parametrize("name", COMPILING)
 def test_page_that_compiles(name: str, checkout: Path) -> None:
     page = ROOT / "docs" / "how-to" / f"{name}.md"
-    run_blocks(fenced_blocks(page.read_text()), checkout, environment_of_checkout(checkout))
+    run_code_blocks(fenced_blocks(page.read_text()), checkout, environment_of_checkout(checkout))

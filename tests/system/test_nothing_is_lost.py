@@ -42,24 +42,26 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(finished_runs: Path, tmp_path: Path) -> Path:
+def folder_of_finished_runs(finished_runs: Path, tmp_path: Path) -> Path:
     """Return a copy of the finished runs that the test may change."""
     return shutil.copytree(finished_runs, tmp_path / "runs")
 
 
-def content(folder: Path) -> dict[str, bytes]:
+def bytes_of_files(folder_of_finished_runs: Path) -> dict[str, bytes]:
     """Return the bytes of every file below a folder, by relative path."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    files = (path for path in folder_of_finished_runs.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder_of_finished_runs)): path.read_bytes() for path in files}
 
 
-def run_into(folder: Path, name: str, *options: str, **variables: str) -> Run:
+def run_into(folder_of_finished_runs: Path, name: str, *options: str, **variables: str) -> Run:
     """Run the target ``mine.toml`` with the folder of the finished run ``name`` as output folder."""
-    (folder / name).rename(folder / "out")
+    (folder_of_finished_runs / name).rename(folder_of_finished_runs / "out")
     try:
-        return conformance(folder, "run", "--target", "mine.toml", "-n", "1", *options, **variables)
+        return conformance(
+            folder_of_finished_runs, "run", "--target", "mine.toml", "-n", "1", *options, **variables
+        )
     finally:
-        (folder / "out").rename(folder / name)
+        (folder_of_finished_runs / "out").rename(folder_of_finished_runs / name)
 
 
 WRONG_OPTIONS = {
@@ -77,27 +79,29 @@ WRONG_OPTIONS = {
 
 @pytest.mark.parametrize("name", ["one", "two"])
 @pytest.mark.parametrize("options", WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
-def test_a_wrong_option_of_run(folder: Path, name: str, options: tuple[str, ...]) -> None:
-    before = content(folder / name)
+def test_a_wrong_option_of_run(folder_of_finished_runs: Path, name: str, options: tuple[str, ...]) -> None:
+    before = bytes_of_files(folder_of_finished_runs / name)
     level = () if any("level" in option for option in options) else ("--level", "core")
-    run = run_into(folder, name, *level, *options)
+    run = run_into(folder_of_finished_runs, name, *level, *options)
     assert run.code == 2, run.out + run.err
-    assert content(folder / name) == before
+    assert bytes_of_files(folder_of_finished_runs / name) == before
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_a_target_that_cannot_start(folder: Path, name: str) -> None:
-    before = content(folder / name)
-    (folder / "mine.toml").write_text(TARGET.replace("modes", 'module = "gone"\nmodes'))
-    run = run_into(folder, name, "--level", "core")
+def test_a_target_that_cannot_start(folder_of_finished_runs: Path, name: str) -> None:
+    before = bytes_of_files(folder_of_finished_runs / name)
+    (folder_of_finished_runs / "mine.toml").write_text(TARGET.replace("modes", 'module = "gone"\nmodes'))
+    run = run_into(folder_of_finished_runs, name, "--level", "core")
     assert run.code == 2 and "'gone'" in run.err, run.err
-    assert content(folder / name) == before
+    assert bytes_of_files(folder_of_finished_runs / name) == before
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_is_stopped_before_it_starts(folder: Path, name: str, stop: signal.Signals) -> None:
-    before = content(folder / name)
+def test_a_run_that_is_stopped_before_it_starts(
+    folder_of_finished_runs: Path, name: str, stop: signal.Signals
+) -> None:
+    before = bytes_of_files(folder_of_finished_runs / name)
     command = [
         sys.executable,
         "-m",
@@ -112,49 +116,51 @@ def test_a_run_that_is_stopped_before_it_starts(folder: Path, name: str, stop: s
     ]
     process = subprocess.Popen(
         [*command, "--extra", "tests.support.misbehaving_subjects"],
-        cwd=folder,
-        env=environment_with_subjects(folder, "good", PYTHONHASHSEED="0"),
+        cwd=folder_of_finished_runs,
+        env=environment_with_subjects(folder_of_finished_runs, "good", PYTHONHASHSEED="0"),
         stderr=subprocess.DEVNULL,
     )
     time.sleep(1)  # the process that loads the backend imports torch, which takes longer
     process.send_signal(stop)
     process.wait(60)
-    assert content(folder / name) == before
+    assert bytes_of_files(folder_of_finished_runs / name) == before
 
 
 @pytest.mark.parametrize("part", [(), ("--part",)], ids=["", "part"])
-def test_files_of_others_beside_a_target_that_cannot_start(folder: Path, part: tuple[str, ...]) -> None:
-    (folder / "theirs").mkdir()
-    (folder / "theirs" / "report.html").write_text("mine")
-    (folder / "mine.toml").write_text(TARGET.replace("modes", 'module = "gone"\nmodes'))
-    before = content(folder / "theirs")
-    run = run_into(folder, "theirs", "--level", "core", *part)
+def test_files_of_others_beside_a_target_that_cannot_start(
+    folder_of_finished_runs: Path, part: tuple[str, ...]
+) -> None:
+    (folder_of_finished_runs / "theirs").mkdir()
+    (folder_of_finished_runs / "theirs" / "report.html").write_text("mine")
+    (folder_of_finished_runs / "mine.toml").write_text(TARGET.replace("modes", 'module = "gone"\nmodes'))
+    before = bytes_of_files(folder_of_finished_runs / "theirs")
+    run = run_into(folder_of_finished_runs, "theirs", "--level", "core", *part)
     assert run.code == 2, run.out + run.err
-    assert content(folder / "theirs") == before
+    assert bytes_of_files(folder_of_finished_runs / "theirs") == before
 
 
-def test_a_report_replaces_a_damaged_results_file(folder: Path) -> None:
-    whole = (folder / "one" / "results.json").read_bytes()
-    (folder / "one" / "results.json").write_text("{}")
-    report = conformance(folder, "report", "one")
+def test_a_report_replaces_a_damaged_results_file(folder_of_finished_runs: Path) -> None:
+    whole = (folder_of_finished_runs / "one" / "results.json").read_bytes()
+    (folder_of_finished_runs / "one" / "results.json").write_text("{}")
+    report = conformance(folder_of_finished_runs, "report", "one")
     assert report.code == 0, report.err
-    assert len((folder / "one" / "results.json").read_bytes()) == len(whole)
+    assert len((folder_of_finished_runs / "one" / "results.json").read_bytes()) == len(whole)
 
 
-def damage(journal: Path) -> None:
+def damage_journal(journal: Path) -> None:
     """Remove the second half of the lines of a journal."""
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[: len(lines) // 2]))
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_a_report_of_a_damaged_journal(folder: Path, name: str) -> None:
-    for journal in (folder / name).rglob("journal.jsonl"):
-        damage(journal)
-    before = content(folder / name)
-    report = conformance(folder, "report", name)
+def test_a_report_of_a_damaged_journal(folder_of_finished_runs: Path, name: str) -> None:
+    for journal in (folder_of_finished_runs / name).rglob("journal.jsonl"):
+        damage_journal(journal)
+    before = bytes_of_files(folder_of_finished_runs / name)
+    report = conformance(folder_of_finished_runs, "report", name)
     assert report.code == 2 and "the journal was damaged after the run" in report.err, report.err
-    assert content(folder / name) == before
+    assert bytes_of_files(folder_of_finished_runs / name) == before
 
 
 FAILING_COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
@@ -169,18 +175,20 @@ FAILING_COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", ["one", "two"])
 @pytest.mark.parametrize("command", FAILING_COMMANDS.values(), ids=FAILING_COMMANDS)
-def test_a_command_that_fails(folder: Path, name: str, command: Callable[[str], tuple[str, ...]]) -> None:
-    before = content(folder / name)
+def test_a_command_that_fails(
+    folder_of_finished_runs: Path, name: str, command: Callable[[str], tuple[str, ...]]
+) -> None:
+    before = bytes_of_files(folder_of_finished_runs / name)
     arguments = [sys.executable, "-m", "conformance", *command(name)]
     done = subprocess.run(
         arguments,
-        cwd=folder,
-        env=environment_with_subjects(folder, "good", PYTHONHASHSEED="0"),
+        cwd=folder_of_finished_runs,
+        env=environment_with_subjects(folder_of_finished_runs, "good", PYTHONHASHSEED="0"),
         capture_output=True,
         text=True,
     )
     assert done.returncode in (2, 3), done.stdout + done.stderr
-    assert content(folder / name) == before
+    assert bytes_of_files(folder_of_finished_runs / name) == before
 
 
 def limit_file_size() -> None:
@@ -191,16 +199,16 @@ def limit_file_size() -> None:
 
 @pytest.mark.parametrize("name", ["one", "two"])
 @pytest.mark.parametrize("command", ["report", "merge"])
-def test_a_full_disk(folder: Path, name: str, command: str) -> None:
-    before = content(folder / name)
+def test_a_full_disk(folder_of_finished_runs: Path, name: str, command: str) -> None:
+    before = bytes_of_files(folder_of_finished_runs / name)
     arguments = [sys.executable, "-m", "conformance", command, name]
     done = subprocess.run(
         [*arguments, "-o", name] if command == "merge" else arguments,
-        cwd=folder,
-        env={**os.environ, **environment_with_subjects(folder, "good", PYTHONHASHSEED="0")},
+        cwd=folder_of_finished_runs,
+        env={**os.environ, **environment_with_subjects(folder_of_finished_runs, "good", PYTHONHASHSEED="0")},
         capture_output=True,
         text=True,
         preexec_fn=limit_file_size,
     )
     assert done.returncode in (2, 3), done.stdout + done.stderr
-    assert content(folder / name) == before
+    assert bytes_of_files(folder_of_finished_runs / name) == before

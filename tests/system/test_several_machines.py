@@ -109,7 +109,7 @@ def verdicts_by_result_id(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def verdicts_of_single_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the verdict of each result id in a run of the same subjects without shards."""
     folder = tmp_path_factory.mktemp("whole")
     environment_with_subjects(folder, SUBJECTS)
@@ -122,7 +122,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.nightly("files that rarely change; shards, resume and merge are tested in each run")
 def test_a_slurm_array_gives_the_results_of_a_run_without_shards(
-    tmp_path: Path, whole: dict[str, str]
+    tmp_path: Path, verdicts_of_single_run: dict[str, str]
 ) -> None:
     lab = MachinesAndSharedFolder.create_in(tmp_path)
     tasks = [lab.run_slurm_task(number) for number in range(1, SHARDS + 1)]
@@ -141,7 +141,7 @@ def test_a_slurm_array_gives_the_results_of_a_run_without_shards(
 
     merged = lab.run_slurm_merge()
     assert (merged.code, merged.results["complete"]) == (1, True), merged.err
-    assert verdicts_by_result_id(merged.folder) == whole
+    assert verdicts_by_result_id(merged.folder) == verdicts_of_single_run
 
     shutil.rmtree(lab.results / "shard-4")
     lost = lab.run_slurm_merge()
@@ -154,7 +154,7 @@ def test_a_slurm_array_gives_the_results_of_a_run_without_shards(
 
 @pytest.mark.nightly("files that rarely change; shards, resume and merge are tested in each run")
 def test_an_indexed_job_gives_the_results_of_a_run_without_shards(
-    tmp_path: Path, whole: dict[str, str]
+    tmp_path: Path, verdicts_of_single_run: dict[str, str]
 ) -> None:
     job = scheduler_file("kubernetes-job.yaml")
     lab = MachinesAndSharedFolder.create_in(tmp_path)
@@ -165,7 +165,7 @@ def test_an_indexed_job_gives_the_results_of_a_run_without_shards(
     assert "shard 2/4: 2 pass, 2 fail in 2 cases" in pods[1].out
     merged = lab.run_pod(scheduler_file("kubernetes-merge.yaml"))
     assert (merged.code, merged.results["complete"]) == (1, True), merged.err
-    assert verdicts_by_result_id(merged.folder) == whole
+    assert verdicts_by_result_id(merged.folder) == verdicts_of_single_run
     refused = lab.run_pod(job, "--target", "nowhere.toml", JOB_COMPLETION_INDEX="0")
     assert refused.code == 2, "the pod must fail, so that Kubernetes retries it"
 

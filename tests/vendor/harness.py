@@ -20,7 +20,7 @@ GUIDE = ROOT / "docs" / "vendor-guide.md"
 @functools.cache
 def environment_with_device() -> dict[str, str]:
     """Return the environment of a process that can import the tiny device. Build its kernels if necessary."""
-    tinyaccel_build.build()
+    tinyaccel_build.build_library()
     return {
         **{
             name: value
@@ -33,7 +33,7 @@ def environment_with_device() -> dict[str, str]:
     }
 
 
-def conformance(
+def run_conformance(
     folder: Path, *arguments: str, stage: int | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a ``conformance`` command in a folder, with the tiny device at the development stage ``stage``.

@@ -17,7 +17,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of the suite, built from a copy of the checkout's files."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
@@ -40,10 +40,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
+def run_in_installed_environment(built_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     """Install the wheel. Return a function that runs Python with the installed wheel in an empty folder."""
     site = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--target",
+        str(site),
+        str(built_wheel),
+    ]
     subprocess.run(command, check=True)
     empty = tmp_path_factory.mktemp("empty")
     environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
@@ -58,11 +68,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     return run_installed_python
 
 
-def test_the_wheel_has_every_tracked_file_of_the_suite_and_no_tool(wheel: Path) -> None:
+def test_the_wheel_has_every_tracked_file_of_the_suite_and_no_tool(built_wheel: Path) -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "conformance"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.splitlines()
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    packed = {name for name in zipfile.ZipFile(built_wheel).namelist() if ".dist-info/" not in name}
     assert packed == {name for name in tracked if (ROOT / name).is_file()}
 
 
@@ -75,7 +85,9 @@ def test_the_wheel_has_every_tracked_file_of_the_suite_and_no_tool(wheel: Path) 
     ],
     ids=["run", "explain", "doctor"],
 )
-def test_a_command_of_the_installed_wheel(installed: Command, arguments: tuple[str, ...], text: str) -> None:
-    finished = installed("-m", "conformance", *arguments)
+def test_a_command_of_the_installed_wheel(
+    run_in_installed_environment: Command, arguments: tuple[str, ...], text: str
+) -> None:
+    finished = run_in_installed_environment("-m", "conformance", *arguments)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert text in finished.stdout + finished.stderr

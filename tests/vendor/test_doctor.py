@@ -26,7 +26,7 @@ def missing_capabilities(text: str) -> list[str]:
 
 
 def test_doctor_finds_nothing_missing_on_the_complete_device(tmp_path: Path) -> None:
-    done = harness.conformance(tmp_path, "doctor", "--target", harness.write_target(tmp_path))
+    done = harness.run_conformance(tmp_path, "doctor", "--target", harness.write_target(tmp_path))
     assert (done.returncode, missing_capabilities(done.stdout)) == (0, []), done.stdout + done.stderr
     assert re.search(r"^- +c10d kernels", done.stdout, re.M)
 
@@ -40,7 +40,7 @@ def test_each_missing_declared_capability_is_reported_with_a_step(tmp_path: Path
         serialization=True,
         inplace=False,
     )
-    done = harness.conformance(tmp_path, "doctor", "--target", file)
+    done = harness.run_conformance(tmp_path, "doctor", "--target", file)
     assert done.returncode == 1
     assert {"streams", "generator", "c10d", "serialization", "module"} <= set(
         missing_capabilities(done.stdout)
@@ -54,7 +54,7 @@ def test_a_trial_that_crashes_is_recorded_in_the_drafted_target(tmp_path: Path) 
     """At its second stage, the tiny device crashes on a negated view by endless recursion. The drafted target
     file records the crash.
     """
-    done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
+    done = harness.run_conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "tiny.toml").read_text()
     assert re.search(r'killed by signal \d+\n#   blocks .*\nconj_neg_views = "crashes"', text)
@@ -78,7 +78,9 @@ def test_a_trial_that_crashes_is_recorded_in_the_drafted_target(tmp_path: Path) 
 
 
 def test_the_drafted_target_of_a_complete_device_declares_all_capabilities(tmp_path: Path) -> None:
-    assert harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel").returncode == 0
+    assert (
+        harness.run_conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel").returncode == 0
+    )
     file = target_file.load(str(tmp_path / "tiny.toml"))
     assert file.dtypes == {"float32", "float64", "int32", "int64", "bool"}
     assert not {"autograd", "inplace", "views", "foreach", "conj_neg_views"} & set(file.capabilities)
@@ -109,7 +111,7 @@ def test_a_backend_that_cannot_be_imported_ends_the_trials(
 
 
 def test_the_next_steps_state_how_many_results_they_unblock(tmp_path: Path) -> None:
-    done = harness.conformance(
+    done = harness.run_conformance(
         tmp_path, "doctor", "--target", harness.write_target(tmp_path, streams=True), stage=1
     )
     assert done.returncode == 1
@@ -117,7 +119,9 @@ def test_the_next_steps_state_how_many_results_they_unblock(tmp_path: Path) -> N
     assert re.search(
         r"blocks \d+ of bringup, [\d,]+ of full results; openreg: csrc/aten/OpenRegMinimal", kernels
     )
-    done = harness.conformance(tmp_path, "doctor", "--target", harness.write_target(tmp_path, streams=True))
+    done = harness.run_conformance(
+        tmp_path, "doctor", "--target", harness.write_target(tmp_path, streams=True)
+    )
     assert re.search(r"blocks \d+ of full results; openreg: csrc/runtime/OpenRegStream", done.stdout)
 
 

@@ -26,7 +26,7 @@ MOVING = re.compile(r"nn\.functional\.(pad\.circular|\w*dropout.*|pixel_\w+)$")
 def test_operators_without_device_kernels_have_placement_fallback(tmp_path: Path) -> None:
     file = harness.write_target(tmp_path, asynchronous=False, cpu_fallback=True)
     options = ("--level", "full", "-k", "placement", "-n", "2", "-o", "out")
-    ran = harness.conformance(tmp_path, "run", "--target", file, *options, stage=2, TINY_FALLBACK="1")
+    ran = harness.run_conformance(tmp_path, "run", "--target", file, *options, stage=2, TINY_FALLBACK="1")
     assert ran.returncode in (0, 1), ran.stderr
     placements = {
         row["id"].partition("/")[2].rpartition("@")[0]: row.get("placement")

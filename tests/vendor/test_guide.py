@@ -13,7 +13,7 @@ from tests.vendor import harness
 
 
 @dataclass
-class Block:
+class CodeBlock:
     """Commands of the guide, the expected exit code of the last command, and lines that the output must
     contain.
     """
@@ -23,16 +23,16 @@ class Block:
     prints: list[str]
 
 
-def blocks_of(text: str) -> list[Block]:
+def code_blocks_of(text: str) -> list[CodeBlock]:
     """Return a block for each ``sh`` fence of a Markdown text. A ``text`` fence after the ``sh`` fence
     contains the expected output.
     """
-    found_blocks: list[Block] = []
+    found_blocks: list[CodeBlock] = []
     for info, body in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
         language, *options_text = info.split()
         if language == "sh":
             options = dict(option.split("=") for option in options_text)
-            found_blocks.append(Block(body, int(options.pop("exit", "0")), []))
+            found_blocks.append(CodeBlock(body, int(options.pop("exit", "0")), []))
             assert not options, f"unknown words after sh: {options}"
         elif language == "text":
             found_blocks[-1].prints += body.splitlines()
@@ -42,15 +42,19 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def test_blocks_of_a_markdown_text() -> None:
-    (first, two) = blocks_of("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
-    assert first == Block("a\n", 3, [])
-    assert two == Block("b\n", 0, ["x", "y"])
+    (first, two) = code_blocks_of("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
+    assert first == CodeBlock("a\n", 3, [])
+    assert two == CodeBlock("b\n", 0, ["x", "y"])
 
 
 def test_a_command_with_different_output_fails(tmp_path: Path) -> None:
     """``run_blocks`` fails on a different exit code, and on a missing line of output."""
-    run_blocks(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
-    for wrong in (Block("echo one\n", 1, []), Block("echo one\n", 0, ["two"]), Block("false; echo\n", 0, [])):
+    run_blocks(tmp_path, [CodeBlock("echo one; echo two; exit 3\n", 3, ["one", "two"])])
+    for wrong in (
+        CodeBlock("echo one\n", 1, []),
+        CodeBlock("echo one\n", 0, ["two"]),
+        CodeBlock("false; echo\n", 0, []),
+    ):
         try:
             run_blocks(tmp_path, [wrong])
         except AssertionError:
@@ -60,13 +64,13 @@ def test_a_command_with_different_output_fails(tmp_path: Path) -> None:
 
 def test_the_commands_of_the_guide(tmp_path: Path) -> None:
     text = harness.GUIDE.read_text()
-    guide_blocks = blocks_of(text)
+    guide_blocks = code_blocks_of(text)
     assert [stage for stage in "1234" if f"TINY_STAGE={stage}" in text] == list("1234")
     run_blocks(tmp_path, guide_blocks)
     assert (tmp_path / "bringup.zip").is_file()
 
 
-def run_blocks(folder: Path, guide_blocks: list[Block]) -> None:
+def run_blocks(folder: Path, guide_blocks: list[CodeBlock]) -> None:
     """Run the blocks in order, with the variables that earlier blocks export. Assert exit codes
     and output.
     """

@@ -21,7 +21,7 @@ WORSE = {"error", "crash", "timeout", "vacuous"}
 def test_missing_features_are_refusals_and_not_errors(tmp_path: Path) -> None:
     file = harness.write_target(tmp_path)
     options = ("--samples", "1", "-n", "2", "--timeout", "60")
-    done = harness.conformance(tmp_path, "run", "--target", file, "-k", CHOICE, *options, "-o", "out")
+    done = harness.run_conformance(tmp_path, "run", "--target", file, "-k", CHOICE, *options, "-o", "out")
     assert done.returncode == 1, done.stdout + done.stderr
     result_rows = harness.result_rows(tmp_path / "out")
     by_verdict = collections.defaultdict(list)
@@ -41,7 +41,7 @@ def test_missing_features_are_refusals_and_not_errors(tmp_path: Path) -> None:
 def test_missing_kernels_of_the_first_stage_cause_no_error(tmp_path: Path) -> None:
     file = harness.write_target(tmp_path, asynchronous=False)
     options = ("--level", "bringup", "-k", "/add@ or /view@ or /clone@", "-n", "1", "-o", "out")
-    done = harness.conformance(tmp_path, "run", "--target", file, *options, stage=1)
+    done = harness.run_conformance(tmp_path, "run", "--target", file, *options, stage=1)
     verdicts = {
         row["id"]: row["verdict"] for row in harness.result_rows(tmp_path / "out") if row["verdict"] != "skip"
     }

@@ -24,7 +24,7 @@ def test_untested_target_files_are_marked() -> None:
 
 
 def test_lists_and_summaries_show_the_mark(tmp_path: Path) -> None:
-    listed = harness.conformance(tmp_path, "targets").stdout
+    listed = harness.run_conformance(tmp_path, "targets").stdout
     assert re.search(r"^cuda: .*, untested$", listed, re.M)
     assert re.search(r"^torch_openreg: .*, simulated$", listed, re.M)
     assert "untested" not in next(line for line in listed.splitlines() if line.startswith("cpu:"))
@@ -36,9 +36,9 @@ def test_doctor_and_results_show_the_mark(tmp_path: Path) -> None:
     text = 'schema = 1\nname = "fresh"\ndevice = "cpu"\nuntested = true\n'
     (tmp_path / "fresh.toml").write_text(text)
     options = ("--target", "fresh.toml")
-    doctor_output = harness.conformance(tmp_path, "doctor", *options).stdout
+    doctor_output = harness.run_conformance(tmp_path, "doctor", *options).stdout
     assert "fresh is untested: this target file was written from public documents" in doctor_output
-    run = harness.conformance(
+    run = harness.run_conformance(
         tmp_path, "run", *options, "--level", "bringup", "-k", "/add@", "-n", "1", "-o", "out"
     )
     assert run.stdout.startswith("fresh (untested target file), eager"), run.stdout + run.stderr

@@ -53,17 +53,17 @@ def test_expect_imports_the_module_that_registers_the_device_name(tmp_path: Path
     file = harness.write_target(tmp_path, 'expectations = "known.toml"')
     (tmp_path / "known.toml").write_text("schema = 1\n")
     chosen = ("--level", "bringup", "-k", "value and softmax and float32", "-n", "1", "-o", "out")
-    ran = harness.conformance(tmp_path, "run", "--target", file, *chosen, stage=3)
+    ran = harness.run_conformance(tmp_path, "run", "--target", file, *chosen, stage=3)
     assert ran.returncode == 1, ran.stderr
     arguments = ("expect", "update", "out", "--target", file)
-    proposed = harness.conformance(tmp_path, *arguments, stage=3)
+    proposed = harness.run_conformance(tmp_path, *arguments, stage=3)
     assert (proposed.returncode, '+id = "value/softmax@float32"' in proposed.stdout) == (1, True), (
         proposed.stderr
     )
-    assert harness.conformance(tmp_path, *arguments, "--write", stage=3).returncode == 0
+    assert harness.run_conformance(tmp_path, *arguments, "--write", stage=3).returncode == 0
     written = (tmp_path / "known.toml").read_text().replace('"unread"', '"feature"')
     (tmp_path / "known.toml").write_text(written.replace('link = ""', 'link = "docs/x.md"'))
-    checked = harness.conformance(tmp_path, "expect", "check", "out", "--target", file)
+    checked = harness.run_conformance(tmp_path, "expect", "check", "out", "--target", file)
     assert (checked.returncode, checked.stdout) == (
         0,
         "1 entries: names, modes and expiry are valid; they are not yet verified: run level full, without -k "
@@ -75,7 +75,7 @@ def test_expect_reports_a_missing_backend_module(tmp_path: Path) -> None:
     (tmp_path / "gone.toml").write_text(
         'schema = 1\nname = "gone"\nmodule = "not_installed"\ndevice = "gone"\n'
     )
-    done = harness.conformance(tmp_path, "expect", "check", "--target", "gone.toml")
+    done = harness.run_conformance(tmp_path, "expect", "check", "--target", "gone.toml")
     assert done.returncode == 2
     assert done.stderr.startswith(
         "conformance expect: module 'not_installed' of target 'gone' cannot be imported (ModuleNotFoundError"

@@ -18,7 +18,7 @@ SOURCES = sorted((Path(__file__).parent / "tinyaccel" / "csrc").glob("*"))
 FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "tinyaccel" / "build"))
 
 
-def library() -> Path:
+def built_library_path() -> Path:
     """Return the path of the library for the torch of this process and the current sources. The library may
     not exist yet.
     """
@@ -28,11 +28,11 @@ def library() -> Path:
     return FOLDER / digest.hexdigest()[:12] / "tinyaccel_kernels.so"
 
 
-def build() -> Path:
+def build_library() -> Path:
     """Build the library unless it exists, and return its path. If several processes need the same library,
     one builds it and the others wait.
     """
-    module_path = library()
+    module_path = built_library_path()
     module_path.parent.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -57,4 +57,4 @@ def build() -> Path:
 
 
 if __name__ == "__main__":
-    print(build())
+    print(build_library())

@@ -59,7 +59,7 @@ jobs:
 """
 
 
-class Runner:
+class WorkflowRunner:
     """A runner that executes the workflows of an artificial repository. ``state`` is a folder for the
     products of the runs: artifacts, pages, issues and branches.
     """
@@ -71,12 +71,12 @@ class Runner:
         self.remote = self.state / "remote" / "owner" / "name"
         self.runs = 0
 
-    def copy(self) -> None:
+    def copy_checkout(self) -> None:
         """Copy the files of this checkout into the repository."""
         copy_checkout(self.root)
-        self.publish(self.root)
+        self.publish_repository(self.root)
 
-    def publish(self, folder: Path) -> None:
+    def publish_repository(self, folder: Path) -> None:
         """Commit the files of a folder, so that workflows check them out."""
         self.remote.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.remote, ignore_errors=True)
@@ -85,7 +85,7 @@ class Runner:
         for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "all"]):
             subprocess.run(["git", *command], cwd=self.remote, check=True, capture_output=True)
 
-    def workflow(self, name: str, text: str) -> None:
+    def write_workflow(self, name: str, text: str) -> None:
         """Add a workflow to the repository."""
         file = self.root / ".github" / "workflows" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -134,8 +134,8 @@ class Runner:
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Runner:
-    return Runner(tmp_path)
+def runner(tmp_path: Path) -> WorkflowRunner:
+    return WorkflowRunner(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -143,9 +143,9 @@ def device_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of the reference device. The action ``reference-wheel`` builds it from sources without
     a ``.git`` folder, as on GitHub.
     """
-    runner = Runner(tmp_path_factory.mktemp("wheel"))
-    runner.copy()
-    runner.workflow("build.yml", BUILD)
+    runner = WorkflowRunner(tmp_path_factory.mktemp("wheel"))
+    runner.copy_checkout()
+    runner.write_workflow("build.yml", BUILD)
     build_job = runner("build.yml")["jobs"]["build"]
     shutil.rmtree(runner.root / ".nox", ignore_errors=True)  # the environments in .nox need several GB
     assert (build_job["result"], build_job["outputs"]) == ("success", {"artifact": "wheels"}), build_job

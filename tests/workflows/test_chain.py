@@ -106,7 +106,7 @@ def run_files_in_results_branch(runner):
 
 
 def test_a_passing_and_a_broken_night(runner, tmp_path, device_wheel):
-    runner.copy()
+    runner.copy_checkout()
     event = {"event_name": "workflow_dispatch"}
     event["inputs"] = {"builds": BUILDS, "modes": "eager lazy", "index": "default"}
     action = "$/.github/actions/reference-wheel"

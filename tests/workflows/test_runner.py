@@ -12,7 +12,7 @@ PIN = "@" + "a" * 40
 
 
 def jobs_of_run(runner, jobs, **event):
-    runner.workflow("main.yml", HEAD + "jobs:\n" + jobs)
+    runner.write_workflow("main.yml", HEAD + "jobs:\n" + jobs)
     return runner("main.yml", event)["jobs"]
 
 
@@ -124,7 +124,7 @@ def calling_job_yaml(input_line="word: a", grant="issues: write"):
 
 
 def test_a_called_workflow(runner):
-    runner.workflow("callee.yml", CALLEE)
+    runner.write_workflow("callee.yml", CALLEE)
     jobs = jobs_of_run(runner, calling_job_yaml())
     assert jobs["call"]["outputs"] == {"back": "a"}
 
@@ -139,7 +139,7 @@ def test_a_called_workflow(runner):
     ],
 )
 def test_a_workflow_call_that_github_would_reject(changes, says, runner):
-    runner.workflow("callee.yml", CALLEE)
+    runner.write_workflow("callee.yml", CALLEE)
     call_job = jobs_of_run(runner, calling_job_yaml(**changes))["call"]
     assert call_job["result"] == "failure" and says in str(call_job)
 

@@ -27,7 +27,7 @@ VENDOR = ROOT / "tests" / "vendor"
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory) -> Iterator[Path]:
+def vendor_python(tmp_path_factory) -> Iterator[Path]:
     """Return the Python interpreter of an environment that contains this torch and the vendor's package."""
     folder = tmp_path_factory.mktemp("machine")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -46,7 +46,7 @@ def machine(tmp_path_factory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def vendor(runner, machine, tmp_path):
+def run_vendor_workflow(runner, vendor_python, tmp_path):
     """Return a function that runs the template's workflow in the vendor's repository and returns the jobs.
     The device is the tiny device, and the variable TINY_STAGE selects its stage of development.
     """
@@ -61,13 +61,13 @@ def vendor(runner, machine, tmp_path):
         suite=f"{SUITE}@{'a' * 40}",
         target="conformance/tiny.toml",
         runner=["self-hosted", "tiny"],
-        python=str(machine),
+        python=str(vendor_python),
         modes="eager",
         level="bringup",
         package="tinyaccel",
     )
-    runner.workflow("conformance.yml", text)
-    runner.publish(runner.root)
+    runner.write_workflow("conformance.yml", text)
+    runner.publish_repository(runner.root)
     return lambda: runner("conformance.yml", repositories={SUITE: suite})["jobs"]
 
 
@@ -101,7 +101,13 @@ def assert_site_shows_results(runner, tmp_path, monkeypatch):
     shutil.copytree(
         results_artifact(runner), gh / vendor.repository / "artifacts" / "7" / vendor_results.ARTIFACT
     )
-    run = {"id": 7, "path": vendor.workflow, "head_sha": commit, "event": "schedule", "head_branch": "main"}
+    run = {
+        "id": 7,
+        "path": vendor.workflow,
+        "head_sha": commit,
+        "event": "schedule",
+        "head_branch": "main",
+    }
     run |= {"head_repository": {"full_name": vendor.repository}, "listed": "main"}
     (gh / vendor.repository / "runs.json").write_text(json.dumps([run]))
     (gh / "attestations").mkdir()
@@ -122,8 +128,8 @@ def assert_site_shows_results(runner, tmp_path, monkeypatch):
     assert (cell["state"], cell["runs"][0]["provenance"]) == ("pass", "vendor-workflow")
 
 
-def test_results_of_a_passing_device(vendor, runner, tmp_path, monkeypatch):
-    jobs = vendor()
+def test_results_of_a_passing_device(run_vendor_workflow, runner, tmp_path, monkeypatch):
+    jobs = run_vendor_workflow()
     assert {name: job["result"] for name, job in jobs.items()} == {"measure": "success", "attest": "success"}
     written = {path.name for path in results_artifact(runner).iterdir()}
     assert {"results.json", "report.html", "junit.xml"} <= written
@@ -138,10 +144,10 @@ def test_results_of_a_passing_device(vendor, runner, tmp_path, monkeypatch):
     assert_site_shows_results(runner, tmp_path, monkeypatch)
 
 
-def test_results_of_a_failing_device(vendor, runner, monkeypatch):
+def test_results_of_a_failing_device(run_vendor_workflow, runner, monkeypatch):
     """If the device fails, the job fails, and the results are still uploaded and signed."""
     monkeypatch.setenv("TINY_STAGE", "3")
-    jobs = vendor()
+    jobs = run_vendor_workflow()
     assert jobs["measure"]["result"] == "failure" and jobs["attest"]["result"] == "success"
     assert jobs["measure"]["why"].startswith("Run: Run: exit 1")
     (leg,) = json.loads((results_artifact(runner) / "results.json").read_text())["legs"]

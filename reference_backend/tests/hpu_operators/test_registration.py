@@ -8,7 +8,7 @@ from typing import Any
 import habana_frameworks.torch  # noqa: F401
 import pytest
 import torch
-from habana_frameworks.torch.internal.declared_operators import registration
+from habana_frameworks.torch.internal.operators import registration
 from torch.utils import _pytree as pytree
 
 from tests.support.nightly import every_nth

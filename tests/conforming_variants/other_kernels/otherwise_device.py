@@ -31,7 +31,7 @@ _LIBRARY = torch.library.Library("aten", "IMPL")
 _NAN = -0x3EDCBB  # the bits of a float32 NaN, quiet, with sign and payload
 
 
-def _replaces_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _register_as_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that replaces the device's kernel ``name`` by a function. The function receives the
     replaced kernel as its first argument.
     """
@@ -49,7 +49,7 @@ def _replaces_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return register
 
 
-def _reduced_dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
+def _dims_to_reduce(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
     if x.dim() == 0:
         return []
     if dim is None or (not isinstance(dim, int) and not len(dim)):
@@ -67,25 +67,29 @@ def _to_device(x: torch.Tensor) -> torch.Tensor:
     return x.to("hpu")
 
 
-@_replaces_kernel("sum.dim_IntList")
-def _sum(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@_register_as_kernel("sum.dim_IntList")
+def _sum_in_reversed_order(
+    before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     if _is_unsupported_by_flip(x):
         return before(x, dim, keepdim, dtype=dtype)
     return _to_device(
-        torch.sum(x.cpu().flip(_reduced_dims(x, dim)), _reduced_dims(x, dim), keepdim, dtype=dtype)
+        torch.sum(x.cpu().flip(_dims_to_reduce(x, dim)), _dims_to_reduce(x, dim), keepdim, dtype=dtype)
     )
 
 
-@_replaces_kernel("mean.dim")
-def _mean(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@_register_as_kernel("mean.dim")
+def _mean_from_reversed_sum(
+    before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     if _is_unsupported_by_flip(x):
         return before(x, dim, keepdim, dtype=dtype)
     return _to_device(
-        torch.mean(x.cpu().flip(_reduced_dims(x, dim)), _reduced_dims(x, dim), keepdim, dtype=dtype)
+        torch.mean(x.cpu().flip(_dims_to_reduce(x, dim)), _dims_to_reduce(x, dim), keepdim, dtype=dtype)
     )
 
 
-@_replaces_kernel("mm")
+@_register_as_kernel("mm")
 def _mm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if (
         a.dim() != 2
@@ -98,7 +102,7 @@ def _mm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _to_device(torch.mm(a.cpu().flip(1), b.cpu().flip(0)))
 
 
-@_replaces_kernel("bmm")
+@_register_as_kernel("bmm")
 def _bmm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if (
         a.dim() != 3
@@ -111,7 +115,7 @@ def _bmm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _to_device(torch.bmm(a.cpu().flip(2), b.cpu().flip(1)))
 
 
-@_replaces_kernel("copy_")
+@_register_as_kernel("copy_")
 def _copy(before: Any, x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     integer = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
     if (
@@ -138,7 +142,7 @@ def _is_16_bit(x: torch.Tensor) -> bool:
     return x.dtype in (torch.float16, torch.bfloat16)
 
 
-@_replaces_kernel("native_layer_norm")
+@_register_as_kernel("native_layer_norm")
 def _layer_norm(before: Any, x: torch.Tensor, *args: Any) -> Any:
     if not _is_16_bit(x):
         return before(x, *args)
@@ -146,7 +150,7 @@ def _layer_norm(before: Any, x: torch.Tensor, *args: Any) -> Any:
     return _to_device(out.to(x.dtype)), _to_device(mean), _to_device(rstd)
 
 
-@_replaces_kernel("native_layer_norm_backward")
+@_register_as_kernel("native_layer_norm_backward")
 def _layer_norm_backward(before: Any, grad: torch.Tensor, x: torch.Tensor, *args: Any) -> Any:
     if not _is_16_bit(x):
         return before(grad, x, *args)
@@ -162,7 +166,7 @@ def _has_sortable_keys(x: torch.Tensor, dim: int) -> bool:
 
 
 def _use_signed_nans(name: str) -> None:
-    @_replaces_kernel(name)
+    @_register_as_kernel(name)
     def kernel_with_signed_nans(before: Any, *args: Any, **kwargs: Any) -> Any:
         result = before(*args, **kwargs)
         if result.dtype != torch.float32 or result.device.type != "hpu":
@@ -178,7 +182,7 @@ for _name in ("sqrt", "log", "sin", "cos", "exp", "rsqrt", "asin", "reciprocal")
     _use_signed_nans(_name)
 
 
-@_replaces_kernel("sort.stable")
+@_register_as_kernel("sort.stable")
 def _sort(
     before: Any, x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> Any:
@@ -188,7 +192,7 @@ def _sort(
     return _to_device(values), _to_device(x.shape[dim] - 1 - indices)
 
 
-@_replaces_kernel("topk")
+@_register_as_kernel("topk")
 def _topk(
     before: Any, x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
@@ -198,7 +202,7 @@ def _topk(
     return _to_device(values), _to_device(x.shape[dim] - 1 - indices)
 
 
-@_replaces_kernel("mode")
+@_register_as_kernel("mode")
 def _mode(before: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     if not x.is_floating_point() or not _has_sortable_keys(x, dim):
         return before(x, dim, keepdim)
@@ -207,7 +211,7 @@ def _mode(before: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) ->
 
 
 def _flush_subnormal_results(name: str) -> None:
-    @_replaces_kernel(name)
+    @_register_as_kernel(name)
     def kernel_with_flushed_results(before: Any, *args: Any, **kwargs: Any) -> Any:
         if not all(isinstance(value, torch.Tensor) for value in args[:2]) and name in _NEUTRAL:
             # An argument can be a Python number, but the replaced kernel accepts only tensors. The result is

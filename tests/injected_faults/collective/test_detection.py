@@ -49,5 +49,5 @@ FAULTS: dict[str, list[str]] = {
 #: Outside the nightly run every fourth fault is injected, because each fault takes seconds and the code of
 #: rank pools rarely changes.
 @pytest.mark.parametrize("name", every_nth(4, list(FAULTS)))
-def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    assert_fault_is_detected(name, FAULTS[name], *faulty)
+def test_a_fault_is_detected(name: str, folder_and_monkeypatch: tuple[Path, pytest.MonkeyPatch]) -> None:
+    assert_fault_is_detected(name, FAULTS[name], *folder_and_monkeypatch)

@@ -64,8 +64,8 @@ FAULTS: dict[str, list[str]] = {
 #: Outside the nightly run every sixth fault is injected, because each fault takes seconds and the code of
 #: rank pools rarely changes.
 @pytest.mark.parametrize("name", every_nth(6, list(FAULTS)))
-def test_a_fault_is_detected(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    assert_fault_is_detected(name, FAULTS[name], *faulty)
+def test_a_fault_is_detected(name: str, folder_and_monkeypatch: tuple[Path, pytest.MonkeyPatch]) -> None:
+    assert_fault_is_detected(name, FAULTS[name], *folder_and_monkeypatch)
 
 
 def test_every_property_has_a_fault() -> None:
@@ -77,9 +77,11 @@ def test_every_property_has_a_fault() -> None:
 
 
 @pytest.mark.nightly("`nox -s conformance` runs all of them without a fault, in mode distributed")
-def test_every_property_passes_without_a_fault(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
+def test_every_property_passes_without_a_fault(
+    folder_and_monkeypatch: tuple[Path, pytest.MonkeyPatch],
+) -> None:
     """Every property passes without a fault. One rank pool runs all properties."""
-    target = target_with_faulty_ranks("none", *faulty)
+    target = target_with_faulty_ranks("none", *folder_and_monkeypatch)
     executor = Executor(target)
     verdict_counts: collections.Counter[Verdict] = collections.Counter()
     done: set[str] = set()

@@ -19,49 +19,53 @@ from conformance.target.target import Target
 TARGET = target_file.load("cpu").target("eager")
 
 
-class Thing:
+class WeakReferable:
     """An object that a weak reference can watch."""
 
     itself: Any = None
 
 
 @pytest.fixture
-def pending(monkeypatch: pytest.MonkeyPatch) -> list[Thing]:
+def objects_of_pending_work(monkeypatch: pytest.MonkeyPatch) -> list[WeakReferable]:
     """Return the list of objects to which pending device work refers. Synchronizing the device clears the
     list.
     """
-    unreleased: list[Thing] = []
+    unreleased: list[WeakReferable] = []
     monkeypatch.setattr(Target, "synchronize", lambda target: unreleased.clear())
     return unreleased
 
 
-def test_an_object_of_pending_work_is_gone_after_the_work(pending: list[Thing]) -> None:
-    thing = Thing()
-    pending.append(thing)
+def test_an_object_of_pending_work_is_gone_after_the_work(
+    objects_of_pending_work: list[WeakReferable],
+) -> None:
+    thing = WeakReferable()
+    objects_of_pending_work.append(thing)
     watch = weakref.ref(thing)
     del thing
     assert watch() is not None
     assert Lab(TARGET, "float32", 0, on_target=True).gone(watch)
 
 
-def test_a_referenced_object_is_not_gone(pending: list[Thing]) -> None:
-    thing = Thing()
-    assert not Lab(TARGET, "float32", 0, on_target=True).gone(weakref.ref(Thing()), weakref.ref(thing))
+def test_a_referenced_object_is_not_gone(objects_of_pending_work: list[WeakReferable]) -> None:
+    thing = WeakReferable()
+    assert not Lab(TARGET, "float32", 0, on_target=True).gone(
+        weakref.ref(WeakReferable()), weakref.ref(thing)
+    )
 
 
 def test_a_device_may_release_objects_shortly_after_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    unreleased = {1: [Thing()], 2: [Thing()]}
+    unreleased = {1: [WeakReferable()], 2: [WeakReferable()]}
     watched = [weakref.ref(things[0]) for things in unreleased.values()]
     monkeypatch.setattr(Target, "synchronize", lambda target: unreleased and unreleased.popitem())
     assert Lab(TARGET, "float32", 0, on_target=True).gone(*watched)
 
 
-def test_reference_cycles_of_pending_work_are_collected(pending: list[Thing]) -> None:
+def test_reference_cycles_of_pending_work_are_collected(objects_of_pending_work: list[WeakReferable]) -> None:
     gc.disable()
     try:
-        thing = Thing()
+        thing = WeakReferable()
         thing.itself = thing
-        pending.append(thing)
+        objects_of_pending_work.append(thing)
         watch = weakref.ref(thing)
         del thing
         lab = Lab(TARGET, "float32", 0, on_target=True)

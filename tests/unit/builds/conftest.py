@@ -37,7 +37,7 @@ Compile = Callable[[str, int], Path]
 
 
 @pytest.fixture(scope="session")
-def shared_object(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def compile_shared_object(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     """Return a function ``(name, abi)`` that compiles the C++ source ``name`` for the C++ ABI 0 or 1, and
     returns the path of the shared object.
     """
@@ -58,7 +58,7 @@ def shared_object(tmp_path_factory: pytest.TempPathFactory) -> Compile:
 
 
 @pytest.fixture
-def site(tmp_path: Path, shared_object: Compile) -> Callable[..., Path]:
+def create_site_packages(tmp_path: Path, compile_shared_object: Compile) -> Callable[..., Path]:
     """Return a function that creates a site-packages folder with a torch of the given version."""
 
     def make(
@@ -75,14 +75,15 @@ def site(tmp_path: Path, shared_object: Compile) -> Callable[..., Path]:
         (folder / "torch" / "__init__.py").write_text("raise RuntimeError('nothing imports this')\n")
         text = f"__version__ = {version!r}\ngit_version = 'cf30153c4c13'\n{extra}"
         (folder / "torch" / "version.py").write_text(text)
-        shutil.copy(shared_object("library", abi), folder / "torch" / "lib" / "libc10.so")
+        shutil.copy(compile_shared_object("library", abi), folder / "torch" / "lib" / "libc10.so")
         if recorded:
             info = folder / f"torch-{version.partition('+')[0]}.dist-info"
             info.mkdir()
             (info / "METADATA").write_text(f"Name: torch\nVersion: {version}\n")
+            library = compile_shared_object("library", abi)
             (info / "RECORD").write_text(
                 f"torch/version.py,sha256=abc,{len(text)}\n"
-                f"torch/lib/libc10.so,sha256={version}{abi},{shared_object('library', abi).stat().st_size}\n"
+                f"torch/lib/libc10.so,sha256={version}{abi},{library.stat().st_size}\n"
             )
         return folder
 

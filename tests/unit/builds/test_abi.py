@@ -14,39 +14,39 @@ from conformance.errors import UsageError
 
 
 @pytest.mark.parametrize("value", [0, 1])
-def test_the_abi_of_a_torch_and_of_an_extension(value, shared_object, site):
-    extension = abi.abi_of_extension(shared_object("extension", value))
+def test_the_abi_of_a_torch_and_of_an_extension(value, compile_shared_object, create_site_packages):
+    extension = abi.abi_of_extension(compile_shared_object("extension", value))
     assert extension.value == str(value)
     assert (extension.old > 0, extension.new > 0) == (value == 0, value == 1)
-    torch = abi.abi_of_torch(site(abi=value))
+    torch = abi.abi_of_torch(create_site_packages(abi=value))
     assert torch.value == str(value)
     assert torch.example in torch.describe()
 
 
-def test_functions_that_an_extension_defines_itself_are_ignored(shared_object):
+def test_functions_that_an_extension_defines_itself_are_ignored(compile_shared_object):
     """If an extension contains its own copy of torch's functions, its ABI is unknown. The copy does not show
     the ABI of the torch that the extension needs.
     """
-    assert abi.abi_of_extension(shared_object("library", 0)).value == "unknown"
+    assert abi.abi_of_extension(compile_shared_object("library", 0)).value == "unknown"
 
 
-def test_extensions_that_pass_no_strings(shared_object):
-    assert abi.abi_of_extension(shared_object("stable", 1)).value == "stable"
-    assert abi.abi_of_extension(shared_object("plain", 1)).value == "unknown"
+def test_extensions_that_pass_no_strings(compile_shared_object):
+    assert abi.abi_of_extension(compile_shared_object("stable", 1)).value == "stable"
+    assert abi.abi_of_extension(compile_shared_object("plain", 1)).value == "unknown"
 
 
-def test_a_folder_with_both_abis_is_unknown(shared_object, tmp_path):
+def test_a_folder_with_both_abis_is_unknown(compile_shared_object, tmp_path):
     for value in (0, 1):
-        (tmp_path / f"part{value}.so").write_bytes(shared_object("extension", value).read_bytes())
+        (tmp_path / f"part{value}.so").write_bytes(compile_shared_object("extension", value).read_bytes())
     result = abi.abi_of_extension(tmp_path)
     assert (result.value, result.files) == ("unknown", 2)
     assert result.new and result.old
 
 
-def test_the_abi_of_an_extension_in_a_wheel(shared_object, tmp_path):
+def test_the_abi_of_an_extension_in_a_wheel(compile_shared_object, tmp_path):
     wheel = tmp_path / "backend-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as out:
-        out.write(shared_object("extension", 0), "backend/_C.so")
+        out.write(compile_shared_object("extension", 0), "backend/_C.so")
         out.writestr("backend/__init__.py", "")
     assert abi.abi_of_extension(wheel).value == "0"
 
@@ -70,16 +70,16 @@ def test_the_old_string_in_a_mangled_name(mangled, old):
     assert abi.has_old_string(mangled) is old
 
 
-def test_mismatch_agrees_with_the_dynamic_loader(shared_object, tmp_path):
+def test_mismatch_agrees_with_the_dynamic_loader(compile_shared_object, tmp_path):
     """The loader rejects an extension if and only if the suite reports an ABI mismatch."""
     for library in (0, 1):
         for extension in (0, 1):
-            built_for = abi.abi_of_extension(shared_object("extension", extension))
+            built_for = abi.abi_of_extension(compile_shared_object("extension", extension))
             sentence = abi.abi_mismatch_message("backend", built_for, "2.13.0", abi.Abi(str(library)))
             code = (
                 "import ctypes, os\n"
-                f"ctypes.CDLL({str(shared_object('library', library))!r}, ctypes.RTLD_GLOBAL)\n"
-                f"ctypes.CDLL({str(shared_object('extension', extension))!r}, os.RTLD_NOW)\n"
+                f"ctypes.CDLL({str(compile_shared_object('library', library))!r}, ctypes.RTLD_GLOBAL)\n"
+                f"ctypes.CDLL({str(compile_shared_object('extension', extension))!r}, os.RTLD_NOW)\n"
             )
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
             assert (done.returncode == 0) == (sentence is None), (library, extension, done.stderr)

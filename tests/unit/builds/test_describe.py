@@ -15,8 +15,8 @@ from conformance.builds import describe, known_builds, torch_guard
 from conformance.errors import UsageError
 
 
-def test_a_public_release(site):
-    build = describe.describe_folder(site("2.6.0+cu124", abi=0))
+def test_a_public_release(create_site_packages):
+    build = describe.describe_folder(create_site_packages("2.6.0+cu124", abi=0))
     assert (build.version, build.git_version, build.kind, build.abi) == (
         "2.6.0+cu124",
         "cf30153c4c13",
@@ -45,22 +45,22 @@ def test_a_public_release(site):
         ("2.13.0b3", "", "unknown", "not a release of PyTorch"),
     ],
 )
-def test_the_kind_of_a_build_and_its_evidence(site, version, extra, kind, evidence):
-    build = describe.describe_folder(site(version, extra=extra))
+def test_the_kind_of_a_build_and_its_evidence(create_site_packages, version, extra, kind, evidence):
+    build = describe.describe_folder(create_site_packages(version, extra=extra))
     assert build.kind == kind
     assert re.search(evidence, build.evidence[0])
 
 
-def test_a_release_version_without_a_record_is_of_kind_unknown(site):
+def test_a_release_version_without_a_record_is_of_kind_unknown(create_site_packages):
     """A release version proves nothing if the folder has no RECORD, because any build can have this version.
     pip writes RECORD when it installs a wheel.
     """
-    build = describe.describe_folder(site("2.13.0", recorded=False))
+    build = describe.describe_folder(create_site_packages("2.13.0", recorded=False))
     assert (build.kind, build.record) == ("unknown", None)
 
 
-def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
-    folder = site("2.6.0a0+git2236df1")
+def test_a_known_digest_and_a_marker_outrank_the_label(create_site_packages, monkeypatch):
+    folder = create_site_packages("2.6.0a0+git2236df1")
     (folder / "torch" / "_fork.json").write_text("{}")
     assert describe.describe_folder(folder).kind == "fork"
     record = describe.describe_folder(folder).record
@@ -76,9 +76,9 @@ def test_the_table_of_known_builds_is_valid():
         assert len(record) == 64 and entry.kind in ("public", "fork") and entry.name
 
 
-def test_the_description_does_not_import_torch(site, capsys):
+def test_the_description_does_not_import_torch(create_site_packages, capsys):
     """The description does not import torch: the torch in the folder would raise an error."""
-    folder = site()
+    folder = create_site_packages()
     assert describe.describe_folder(folder).version == "2.13.0+cpu"
     assert cli.main(["torch", "describe", "--python", sys.executable, "--json"]) == 0
     described = json.loads(capsys.readouterr().out)
@@ -92,19 +92,24 @@ def test_the_description_does_not_import_torch(site, capsys):
         ({"abi": 0}, "the C++ ABI of torch was 1 and is 0"),
     ],
 )
-def test_a_replaced_torch_is_detected(site, tmp_path, after, message):
+def test_a_replaced_torch_is_detected(create_site_packages, tmp_path, after, message):
     file = tmp_path / "before.json"
-    torch_guard.write_record(describe.describe_folder(site("2.13.0a0+gitcf30153")), file)
-    assert torch_guard.torch_problem(torch_guard.read_record(file), site("2.13.0a0+gitcf30153")) is None
+    torch_guard.write_record(describe.describe_folder(create_site_packages("2.13.0a0+gitcf30153")), file)
+    assert (
+        torch_guard.torch_problem(torch_guard.read_record(file), create_site_packages("2.13.0a0+gitcf30153"))
+        is None
+    )
     sentence = torch_guard.torch_problem(
-        torch_guard.read_record(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
+        torch_guard.read_record(file),
+        create_site_packages(**{"version": "2.13.0a0+gitcf30153", **after}),
+        "c.txt",
     )
     assert sentence is not None and message in sentence
     assert sentence.startswith("torch was replaced: ") and "--constraint c.txt" in sentence
 
 
-def test_changed_files_are_detected(site, tmp_path):
-    folder = site()
+def test_changed_files_are_detected(create_site_packages, tmp_path):
+    folder = create_site_packages()
     before = describe.describe_folder(folder)
     with (folder / "torch" / "lib" / "libc10.so").open("ab") as file:
         file.write(b"more")

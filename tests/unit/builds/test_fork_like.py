@@ -48,7 +48,7 @@ def record_file() -> str:
 
 
 @pytest.fixture()
-def wheel(tmp_path: Path) -> Path:
+def torch_wheel(tmp_path: Path) -> Path:
     path = tmp_path / "torch-2.13.0+cpu-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
         for name, content in FILES.items():
@@ -57,10 +57,10 @@ def wheel(tmp_path: Path) -> Path:
     return path
 
 
-def test_repacking_changes_only_the_label(wheel: Path, tmp_path: Path) -> None:
-    repacked = fork_like.repack(wheel, tmp_path / "dist")
+def test_repacking_changes_only_the_label(torch_wheel: Path, tmp_path: Path) -> None:
+    repacked = fork_like.repack(torch_wheel, tmp_path / "dist")
     assert repacked.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
-    with zipfile.ZipFile(repacked) as repacked_zip, zipfile.ZipFile(wheel) as before:
+    with zipfile.ZipFile(repacked) as repacked_zip, zipfile.ZipFile(torch_wheel) as before:
         assert repacked_zip.testzip() is None
         info = "torch-2.13.0+gitcf30153.dist-info"
         assert set(repacked_zip.namelist()) == {
@@ -86,8 +86,8 @@ def test_repacking_changes_only_the_label(wheel: Path, tmp_path: Path) -> None:
                 assert (checksum, int(size)) == (sha256_record_entry(content), len(content))
 
 
-def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    repacked = fork_like.repack(wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
+def test_pip_installs_the_wheel(torch_wheel: Path, tmp_path: Path) -> None:
+    repacked = fork_like.repack(torch_wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
     assert repacked.name == "torch-2.13.0+hpu.1.21.0.555.git603340c-py3-none-any.whl"
     site = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(site)]
@@ -107,9 +107,9 @@ def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     assert completed.stdout.split() == [version, "603340c", version, str(site / "torch" / "__init__.py")]
 
 
-def test_invalid_labels_and_wheels_are_usage_errors(wheel: Path, tmp_path: Path) -> None:
+def test_invalid_labels_and_wheels_are_usage_errors(torch_wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="label 'cpu' must begin with git or hpu"):
-        fork_like.repack(wheel, tmp_path, "cpu")
+        fork_like.repack(torch_wheel, tmp_path, "cpu")
     with pytest.raises(UsageError, match="cannot be read as a wheel"):
         fork_like.repack(tmp_path / "none.whl", tmp_path)
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as out:

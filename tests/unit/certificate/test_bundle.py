@@ -35,7 +35,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def certificate_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of a valid certificate bundle for level core."""
     folder = tmp_path_factory.mktemp("issued")
     out = sample_passing_leg.write_output_folder(folder / "out", sample_passing_leg.leg("core"))
@@ -135,7 +135,9 @@ FOUND: list[tuple[Change, str]] = [
 ]
 
 
-def output_for_changed_bundle(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
+def output_for_changed_bundle(
+    certificate_bundle: Path, tmp_path: Path, capsys: Capture, *changes: Change
+) -> str:
     """Apply the changes to a copy of the bundle, assert that its verification fails, and return
     the output.
     """
@@ -144,7 +146,9 @@ def output_for_changed_bundle(issued: Path, tmp_path: Path, capsys: Capture, *ch
         for change in changes:
             change(certificate, results)
 
-    changed_bundle = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", apply_changes)
+    changed_bundle = sample_passing_leg.rewrite_bundle(
+        certificate_bundle, tmp_path / "other.zip", apply_changes
+    )
     capsys.readouterr()
     code = cli.main(["certify", "--verify", str(changed_bundle)])
     captured = capsys.readouterr()
@@ -157,10 +161,10 @@ def output_for_changed_bundle(issued: Path, tmp_path: Path, capsys: Capture, *ch
 @pytest.mark.parametrize(("change", "message"), FOUND, ids=[change.__name__ for change, _ in FOUND])
 @pytest.mark.parametrize("careful", [False, True], ids=["", "resummed"])
 def test_a_change_is_detected(
-    issued: Path, tmp_path: Path, capsys: Capture, change: Change, message: str, careful: bool
+    certificate_bundle: Path, tmp_path: Path, capsys: Capture, change: Change, message: str, careful: bool
 ) -> None:
     changes = (change, recompute_totals_and_digests) if careful else (change,)
-    assert message in output_for_changed_bundle(issued, tmp_path, capsys, *changes)
+    assert message in output_for_changed_bundle(certificate_bundle, tmp_path, capsys, *changes)
 
 
 def set_certificate_key(where: str, value: Any) -> Change:
@@ -198,16 +202,18 @@ EDITS = [
 @pytest.mark.nightly("each case verifies a whole bundle", every=3)
 @pytest.mark.parametrize(("where", "value"), EDITS, ids=[where for where, _ in EDITS])
 def test_an_edited_certificate_is_detected(
-    issued: Path, tmp_path: Path, capsys: Capture, where: str, value: Any
+    certificate_bundle: Path, tmp_path: Path, capsys: Capture, where: str, value: Any
 ) -> None:
     assert f"certificate.{where}" in output_for_changed_bundle(
-        issued, tmp_path, capsys, set_certificate_key(where, value)
+        certificate_bundle, tmp_path, capsys, set_certificate_key(where, value)
     )
 
 
-def test_a_changed_level_contradicts_the_results(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_changed_level_contradicts_the_results(
+    certificate_bundle: Path, tmp_path: Path, capsys: Capture
+) -> None:
     output = output_for_changed_bundle(
-        issued, tmp_path, capsys, set_certificate_key("claim.level", "bringup")
+        certificate_bundle, tmp_path, capsys, set_certificate_key("claim.level", "bringup")
     )
     assert "certificate.evidence.manifest" in output and "certificate.evidence.counts.due" in output
 
@@ -224,7 +230,7 @@ def test_removing_the_mark_of_a_simulated_device_is_detected(tmp_path: Path, cap
 
 
 def test_a_bundle_of_a_different_manifest_does_not_verify(
-    issued: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    certificate_bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     level_manifest = sample_passing_leg.committed_manifest()
     fewer = type(level_manifest)(level_manifest.minors, level_manifest.statements, level_manifest.waivers[1:])
@@ -241,14 +247,14 @@ def test_a_bundle_of_a_different_manifest_does_not_verify(
         level_manifest.waivers,
     )
     monkeypatch.setattr(manifest, "load", lambda: lacking)
-    assert cli.main(["certify", "--verify", str(issued)]) == 3
+    assert cli.main(["certify", "--verify", str(certificate_bundle)]) == 3
     assert "certificate.evidence.manifest" in capsys.readouterr().out
     assert out["results"]
 
 
-def test_a_repacked_bundle_verifies(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_repacked_bundle_verifies(certificate_bundle: Path, tmp_path: Path, capsys: Capture) -> None:
     repacked = sample_passing_leg.rewrite_bundle(
-        issued, tmp_path / "other.zip", lambda certificate, results: None
+        certificate_bundle, tmp_path / "other.zip", lambda certificate, results: None
     )
     assert cli.main(["certify", "--verify", str(repacked)]) == 0
 
@@ -261,8 +267,8 @@ def write_zip(path: Path, members: dict[str | zipfile.ZipInfo, bytes]) -> Path:
     return path
 
 
-def members_of_bundle(issued: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(issued) as file:
+def members_of_bundle(certificate_bundle: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(certificate_bundle) as file:
         return {name: file.read(name) for name in file.namelist()}
 
 
@@ -285,24 +291,24 @@ def reading_error(path: Path) -> str:
         "Certificate.json",
     ],
 )
-def test_members_with_other_names_are_rejected(issued: Path, tmp_path: Path, name: str) -> None:
-    path = write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), name: b"{}"})
+def test_members_with_other_names_are_rejected(certificate_bundle: Path, tmp_path: Path, name: str) -> None:
+    path = write_zip(tmp_path / "b.zip", {**members_of_bundle(certificate_bundle), name: b"{}"})
     assert "only certificate.json and results.json are allowed" in reading_error(path)
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-def test_members_that_are_not_regular_files_are_rejected(issued: Path, tmp_path: Path) -> None:
+def test_members_that_are_not_regular_files_are_rejected(certificate_bundle: Path, tmp_path: Path) -> None:
     info = zipfile.ZipInfo("results.json")
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
-    content = members_of_bundle(issued)
+    content = members_of_bundle(certificate_bundle)
     path = write_zip(
         tmp_path / "b.zip", {"certificate.json": content["certificate.json"], info: b"/etc/passwd"}
     )
     assert "not a regular file" in reading_error(path)
 
 
-def test_missing_and_duplicate_members_are_rejected(issued: Path, tmp_path: Path) -> None:
-    content = members_of_bundle(issued)
+def test_missing_and_duplicate_members_are_rejected(certificate_bundle: Path, tmp_path: Path) -> None:
+    content = members_of_bundle(certificate_bundle)
     assert "has no results.json" in reading_error(
         write_zip(tmp_path / "a.zip", {"certificate.json": content["certificate.json"]})
     )
@@ -313,9 +319,11 @@ def test_missing_and_duplicate_members_are_rejected(issued: Path, tmp_path: Path
 
 
 def test_the_unpacked_size_is_limited_even_if_the_header_understates_it(
-    issued: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    certificate_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bomb = write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), "results.json": b" " * (1 << 20)})
+    bomb = write_zip(
+        tmp_path / "b.zip", {**members_of_bundle(certificate_bundle), "results.json": b" " * (1 << 20)}
+    )
     monkeypatch.setitem(bundles.LIMITS, "results.json", 1 << 19)
     assert "the maximum is 524288" in reading_error(bomb)
     # If a header states a size that is too small, the reader stops at this size and finds a wrong checksum.
@@ -327,7 +335,7 @@ def test_the_unpacked_size_is_limited_even_if_the_header_understates_it(
     bomb.write_bytes(content)
     assert "is not a valid zip file" in reading_error(bomb) or "unpacks to more" in reading_error(bomb)
     monkeypatch.setattr(bundles, "MAX_BYTES", 100)
-    assert "the maximum is 100" in reading_error(issued)
+    assert "the maximum is 100" in reading_error(certificate_bundle)
 
 
 @pytest.mark.parametrize(
@@ -344,10 +352,10 @@ def test_the_unpacked_size_is_limited_even_if_the_header_understates_it(
 )
 @pytest.mark.parametrize("name", ["certificate.json", "results.json"])
 def test_members_that_do_not_follow_the_schema_are_rejected(
-    issued: Path, tmp_path: Path, name: str, content: bytes, message: str
+    certificate_bundle: Path, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     assert message in reading_error(
-        write_zip(tmp_path / "b.zip", {**members_of_bundle(issued), name: content})
+        write_zip(tmp_path / "b.zip", {**members_of_bundle(certificate_bundle), name: content})
     )
 
 
@@ -357,8 +365,8 @@ def test_a_file_that_is_not_a_zip_is_rejected(tmp_path: Path, content: bytes) ->
     reading_error(tmp_path / "b.zip")
 
 
-def test_a_truncated_bundle_is_rejected(issued: Path, tmp_path: Path) -> None:
-    content = issued.read_bytes()
+def test_a_truncated_bundle_is_rejected(certificate_bundle: Path, tmp_path: Path) -> None:
+    content = certificate_bundle.read_bytes()
     for part in (10, len(content) // 2, len(content) - 5):
         (tmp_path / "b.zip").write_bytes(content[:part])
         reading_error(tmp_path / "b.zip")
@@ -368,17 +376,19 @@ def test_a_truncated_bundle_is_rejected(issued: Path, tmp_path: Path) -> None:
     reading_error(tmp_path / "b.zip")
 
 
-def test_a_bundle_with_two_legs_does_not_verify(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_bundle_with_two_legs_does_not_verify(
+    certificate_bundle: Path, tmp_path: Path, capsys: Capture
+) -> None:
     def change(certificate: Json, results: Json) -> None:
         results["legs"] *= 2
 
-    changed_bundle = sample_passing_leg.rewrite_bundle(issued, tmp_path / "other.zip", change)
+    changed_bundle = sample_passing_leg.rewrite_bundle(certificate_bundle, tmp_path / "other.zip", change)
     assert cli.main(["certify", "--verify", str(changed_bundle)]) == 2
     assert "contain 2 legs" in capsys.readouterr().err
 
 
-def test_a_bundle_contains_only_json(issued: Path) -> None:
-    content = members_of_bundle(issued)
+def test_a_bundle_contains_only_json(certificate_bundle: Path) -> None:
+    content = members_of_bundle(certificate_bundle)
     assert list(content) == ["certificate.json", "results.json"]
     certificate = json.loads(content["certificate.json"])
     assert certificate["claim"] | {"notice": None} == {

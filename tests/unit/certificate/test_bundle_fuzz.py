@@ -17,18 +17,18 @@ from tests.support.sample_passing_leg import varied_results
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
+def certificate_documents() -> dict[str, Any]:
     """Return a results document that contains every optional field."""
     return varied_results()
 
 
-def test_generated_bundles_are_accepted_or_rejected(document: dict[str, Any]) -> None:
+def test_generated_bundles_are_accepted_or_rejected(certificate_documents: dict[str, Any]) -> None:
     certificate = {"certificate": 1, "level": "core", "mode": "eager"}
 
     @FUZZ
     @given(
         corrupted_documents(certificate),
-        corrupted_documents(document),
+        corrupted_documents(certificate_documents),
         st.sampled_from(["certificate.json", "../x", "/x", "a/b", "c\x00"]),
     )
     def read_generated_bundle(certificate_like: Any, results_like: Any, name: str) -> None:

@@ -12,7 +12,7 @@ from tests.support import fake_gh
 
 
 @pytest.fixture
-def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fake_github_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Install the fake ``gh`` program, and act as workflow run 7 of repository owner/name. Return the folder
     with the program's state.
     """
@@ -29,7 +29,7 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def step_outputs_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the file that receives the outputs of a workflow step."""
     file = tmp_path / "outputs"
     monkeypatch.setenv("GITHUB_OUTPUT", str(file))

@@ -48,8 +48,8 @@ if words[0] == "copy":
 
 
 @pytest.fixture
-def skopeo(tmp_path, monkeypatch):
-    """Install a fake ``skopeo`` that records its calls. Return the folder of its files."""
+def fake_skopeo_folder(tmp_path, monkeypatch):
+    """Install a fake ``fake_skopeo_folder`` that records its calls. Return the folder of its files."""
     program = tmp_path / "programs" / "skopeo"
     program.parent.mkdir()
     program.write_text(SKOPEO)
@@ -70,51 +70,51 @@ def push_exit_code(folder, **changes):
     return cli.main(["ci", "push", str(folder / "image.tar"), *options])
 
 
-def test_a_push_logs_in_copies_and_outputs_the_digest(skopeo, outputs):
-    assert push_exit_code(skopeo) == 0
-    calls = (skopeo / "calls").read_text().splitlines()
+def test_a_push_logs_in_copies_and_outputs_the_digest(fake_skopeo_folder, step_outputs_file):
+    assert push_exit_code(fake_skopeo_folder) == 0
+    calls = (fake_skopeo_folder / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["list-tags", "login", "stdin", "copy"]
     assert calls[-1].endswith("docker://ghcr.io/owner/name:v1.2-torch2.13.0-public-py311")
     assert "--tls-verify=true" in calls[1] and "--dest-tls-verify=true" in calls[-1]
     assert "stdin secret" in calls
     assert not any("secret" in call for call in calls if not call.startswith("stdin"))
-    written = outputs.read_text().splitlines()
+    written = step_outputs_file.read_text().splitlines()
     assert "ghcr.io/owner/name" in written and DIGEST in written
 
 
-def test_the_login_is_kept_for_the_signing_step(skopeo, outputs):
-    settings = skopeo / "docker" / "config.json"
-    assert push_exit_code(skopeo) == 0
+def test_the_login_is_kept_for_the_signing_step(fake_skopeo_folder, step_outputs_file):
+    settings = fake_skopeo_folder / "docker" / "config.json"
+    assert push_exit_code(fake_skopeo_folder) == 0
     assert json.loads(settings.read_text()) == {"auths": {"ghcr.io": {"auth": "YTpi"}}}
     assert stat.S_IMODE(settings.stat().st_mode) == 0o600
     settings.write_text(json.dumps({"credsStore": "desktop", "auths": {"other": {}}}))
-    assert push_exit_code(skopeo) == 0
+    assert push_exit_code(fake_skopeo_folder) == 0
     docker_config = json.loads(settings.read_text())
     assert docker_config["credsStore"] == "desktop" and set(docker_config["auths"]) == {"other", "ghcr.io"}
     settings.write_text("[]")
-    assert push_exit_code(skopeo) == 2
+    assert push_exit_code(fake_skopeo_folder) == 2
 
 
-def test_without_a_token_there_is_no_login(skopeo, outputs, monkeypatch):
+def test_without_a_token_there_is_no_login(fake_skopeo_folder, step_outputs_file, monkeypatch):
     monkeypatch.delenv("GH_TOKEN")
-    assert push_exit_code(skopeo) == 0
-    calls = (skopeo / "calls").read_text().splitlines()
+    assert push_exit_code(fake_skopeo_folder) == 0
+    calls = (fake_skopeo_folder / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["list-tags", "copy"]
-    assert "--authfile" not in calls[-1] and not (skopeo / "docker").exists()
+    assert "--authfile" not in calls[-1] and not (fake_skopeo_folder / "docker").exists()
 
 
-def test_a_push_that_is_denied(skopeo, outputs, monkeypatch, capsys):
+def test_a_push_that_is_denied(fake_skopeo_folder, step_outputs_file, monkeypatch, capsys):
     monkeypatch.setenv("DENIED", "1")
-    assert push_exit_code(skopeo) == 2
+    assert push_exit_code(fake_skopeo_folder) == 2
     error = capsys.readouterr().err
     assert 'skopeo copy failed: writing "blob": denied: permission' in error and len(error.splitlines()) == 1
-    assert not outputs.exists()
+    assert not step_outputs_file.exists()
 
 
 @pytest.mark.parametrize("names", [[], [NAME, "conformance:other"]])
-def test_a_file_must_contain_one_named_image(names, skopeo, monkeypatch, capsys):
+def test_a_file_must_contain_one_named_image(names, fake_skopeo_folder, monkeypatch, capsys):
     monkeypatch.setenv("NAMES", json.dumps(names))
-    assert push_exit_code(skopeo) == 2
+    assert push_exit_code(fake_skopeo_folder) == 2
     assert f"image.tar contains {len(names)} named images" in capsys.readouterr().err
 
 
@@ -122,9 +122,9 @@ def test_a_file_must_contain_one_named_image(names, skopeo, monkeypatch, capsys)
     "changes",
     [{"version": "v1;x"}, {"version": ""}, {"repository": "a/../b"}, {"registry": "host/path"}],
 )
-def test_invalid_names_are_usage_errors(changes, skopeo):
-    assert push_exit_code(skopeo, **changes) == 2
-    assert not (skopeo / "calls").exists()
+def test_invalid_names_are_usage_errors(changes, fake_skopeo_folder):
+    assert push_exit_code(fake_skopeo_folder, **changes) == 2
+    assert not (fake_skopeo_folder / "calls").exists()
 
 
 def test_a_missing_image_file_is_a_usage_error(tmp_path):
@@ -168,7 +168,7 @@ def tar_bytes(members):
 
 
 @pytest.fixture
-def registry(tmp_path, monkeypatch):
+def local_image_registry(tmp_path, monkeypatch):
     """Start Debian's image registry on this machine, with a password. Write an image into ``tmp_path``."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"there is no {missing[0]}: apt-get install {' '.join(PROGRAMS)}")
@@ -199,12 +199,12 @@ def registry(tmp_path, monkeypatch):
         process.wait()
 
 
-def test_a_push_to_a_registry(registry, tmp_path, outputs, monkeypatch):
+def test_a_push_to_a_registry(local_image_registry, tmp_path, step_outputs_file, monkeypatch):
     monkeypatch.setenv("GH_TOKEN", "secret")
-    assert push_exit_code(tmp_path, registry=registry) == 0
+    assert push_exit_code(tmp_path, local_image_registry=local_image_registry) == 0
     credentials = base64.b64encode(b"somebody:secret").decode()
     request = urllib.request.Request(
-        f"http://{registry}/v2/owner/name/manifests/v1.2-torch2.13.0-public-py311",
+        f"http://{local_image_registry}/v2/owner/name/manifests/v1.2-torch2.13.0-public-py311",
         headers={
             "Accept": "application/vnd.docker.distribution.manifest.v2+json",
             "Authorization": f"Basic {credentials}",
@@ -212,16 +212,18 @@ def test_a_push_to_a_registry(registry, tmp_path, outputs, monkeypatch):
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
         digest = f"sha256:{hashlib.sha256(answer.read()).hexdigest()}"
-    written = outputs.read_text().splitlines()
-    assert f"{registry}/owner/name" in written and digest in written
+    written = step_outputs_file.read_text().splitlines()
+    assert f"{local_image_registry}/owner/name" in written and digest in written
 
 
-def test_a_wrong_password_is_one_sentence(registry, tmp_path, outputs, monkeypatch, capsys):
+def test_a_wrong_password_is_one_sentence(
+    local_image_registry, tmp_path, step_outputs_file, monkeypatch, capsys
+):
     monkeypatch.setenv("GH_TOKEN", "wrong")
-    assert push_exit_code(tmp_path, registry=registry) == 2
+    assert push_exit_code(tmp_path, local_image_registry=local_image_registry) == 2
     error = capsys.readouterr().err
     assert "invalid username/password" in error and len(error.splitlines()) == 1
-    assert not outputs.exists() and not (tmp_path / "docker").exists()
+    assert not step_outputs_file.exists() and not (tmp_path / "docker").exists()
 
 
 def test_the_release_pushes_all_images_of_the_bake_file():

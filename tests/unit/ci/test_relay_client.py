@@ -21,7 +21,7 @@ from tests.support.sample_passing_leg import fixed_suite_digest, leg, write_outp
 TOKEN = "eyJ-very-secret.token"
 
 
-class Relay(http.server.BaseHTTPRequestHandler):
+class FakeRelayHandler(http.server.BaseHTTPRequestHandler):
     """HTTP handler of a fake relay. It records requests, and sends the response that the test sets."""
 
     status, answer, headers_sent, wait = 200, b'{"ok": true, "status": "completed"}', {}, 0.0
@@ -43,67 +43,67 @@ class Relay(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def relay(monkeypatch):
-    class Mine(Relay):
+def fake_relay(monkeypatch):
+    class HandlerOfThisTest(FakeRelayHandler):
         seen: ClassVar[list] = []
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mine)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HandlerOfThisTest)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
-    Mine.url = f"http://127.0.0.1:{server.server_port}/callback"
-    yield Mine
+    HandlerOfThisTest.url = f"http://127.0.0.1:{server.server_port}/callback"
+    yield HandlerOfThisTest
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-def test_an_accepted_callback(relay):
-    answer = relay_client.send_callback({"workflow": "é"}, relay.url)
+def test_an_accepted_callback(fake_relay):
+    answer = relay_client.send_callback({"workflow": "é"}, fake_relay.url)
     assert answer.accepted and answer.status == 200
-    ((path, headers, content),) = relay.seen
+    ((path, headers, content),) = fake_relay.seen
     assert path == "/callback" and json.loads(content) == {"workflow": "é"}
     assert headers["Authorization"] == f"Bearer {TOKEN}"
     assert headers["Content-Type"] == "application/json"
 
 
-def test_a_callback_that_the_relay_ignores(relay):
-    relay.answer = b'{"ok": true, "status": "ignored"}'
-    assert not relay_client.send_callback({}, relay.url).accepted
+def test_a_callback_that_the_relay_ignores(fake_relay):
+    fake_relay.answer = b'{"ok": true, "status": "ignored"}'
+    assert not relay_client.send_callback({}, fake_relay.url).accepted
     for reply in (b"", b"[1]", b"\xff", b"[" * 9000):
-        relay.answer = reply
-        assert relay_client.send_callback({}, relay.url).accepted
+        fake_relay.answer = reply
+        assert relay_client.send_callback({}, fake_relay.url).accepted
 
 
 @pytest.mark.parametrize("status", [400, 403, 413, 429])
-def test_a_rejected_callback_is_an_error_without_the_token(status, relay):
-    relay.status, relay.answer = status, f"no dispatch\x1b[31m for {TOKEN}".encode()
+def test_a_rejected_callback_is_an_error_without_the_token(status, fake_relay):
+    fake_relay.status, fake_relay.answer = status, f"no dispatch\x1b[31m for {TOKEN}".encode()
     with pytest.raises(UsageError, match=f"rejected the callback .HTTP {status}: no dispatch") as caught:
-        relay_client.send_callback({}, relay.url)
+        relay_client.send_callback({}, fake_relay.url)
     assert TOKEN not in str(caught.value) and "\x1b" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_server_error_of_the_relay_is_unavailable(status, relay):
-    relay.status = status
+def test_a_server_error_of_the_relay_is_unavailable(status, fake_relay):
+    fake_relay.status = status
     with pytest.raises(relay_client.Unavailable, match=f"HTTP {status}"):
-        relay_client.send_callback({}, relay.url)
+        relay_client.send_callback({}, fake_relay.url)
 
 
 @pytest.mark.parametrize("status", [302, 307])
-def test_a_redirection_is_not_followed(status, relay):
-    relay.status, relay.headers_sent = status, {"Location": f"{relay.url}/elsewhere"}
+def test_a_redirection_is_not_followed(status, fake_relay):
+    fake_relay.status, fake_relay.headers_sent = status, {"Location": f"{fake_relay.url}/elsewhere"}
     with pytest.raises(UsageError, match=f"HTTP {status}"):
-        relay_client.send_callback({}, relay.url)
-    assert len(relay.seen) == 1
+        relay_client.send_callback({}, fake_relay.url)
+    assert len(fake_relay.seen) == 1
 
 
-def test_a_slow_relay_is_unavailable_after_the_timeout(relay):
-    relay.wait = 5
+def test_a_slow_relay_is_unavailable_after_the_timeout(fake_relay):
+    fake_relay.wait = 5
     began = time.monotonic()
     with pytest.raises(relay_client.Unavailable, match=r"did not respond within 0\.2 seconds"):
-        relay_client.send_callback({}, relay.url, deadline=0.2)
+        relay_client.send_callback({}, fake_relay.url, deadline=0.2)
     assert time.monotonic() - began < 3
 
 
@@ -128,20 +128,20 @@ def test_the_token_is_sent_only_to_https_addresses(url, monkeypatch):
         relay_client.send_callback({}, url)
 
 
-def test_the_relay_command(relay, tmp_path, capsys):
+def test_the_relay_command(fake_relay, tmp_path, capsys):
     with fixed_suite_digest():
         bringup_leg = leg("bringup")
         bringup_leg["facts"]["torch"]["revision"] = "a" * 40
         write_output_folder(tmp_path / "run", bringup_leg)
     arguments = ["relay", str(tmp_path / "run"), "-o", str(tmp_path / "relay.json"), "--name", "n"]
-    arguments += ["--url", "https://x", "--run-id", "1", "--send", relay.url]
+    arguments += ["--url", "https://x", "--run-id", "1", "--send", fake_relay.url]
     assert cli.main(arguments) == 0
-    assert json.loads(relay.seen[0][2]) == json.loads((tmp_path / "relay.json").read_text())
-    relay.status = 503
+    assert json.loads(fake_relay.seen[0][2]) == json.loads((tmp_path / "relay.json").read_text())
+    fake_relay.status = 503
     assert cli.main(arguments) == 0
-    relay.status, relay.answer = 200, b'{"status": "ignored"}'
+    fake_relay.status, fake_relay.answer = 200, b'{"status": "ignored"}'
     assert cli.main(arguments) == 0
-    relay.status = 400
+    fake_relay.status = 400
     assert cli.main(arguments) == 2
     out, err = capsys.readouterr()
     sent_lines = [line for line in out.splitlines() if "sent" in line]

@@ -23,7 +23,7 @@ def plan_exit_code(tmp_path, *extra_options, **changes):
     return cli.main(["ci", "plan", *arguments, *extra_options, "-o", str(tmp_path / "plan" / "plan.json")])
 
 
-def test_a_plan_and_the_outputs_of_the_step(tmp_path, outputs):
+def test_a_plan_and_the_outputs_of_the_step(tmp_path, step_outputs_file):
     assert (
         plan_exit_code(tmp_path, builds="2.6.0:fork-like:core newest", modes="eager lazy", level="smoke") == 0
     )
@@ -34,7 +34,7 @@ def test_a_plan_and_the_outputs_of_the_step(tmp_path, outputs):
         ("newest-public-eager", "smoke", "results"),
         ("newest-public-lazy", "smoke", "refusal"),
     ]
-    written = outputs.read_text().splitlines()
+    written = step_outputs_file.read_text().splitlines()
     assert json.dumps([cell["id"] for cell in cells]) in written
     assert json.dumps(["2.6.0", "newest"]) in written
 
@@ -55,16 +55,16 @@ def test_a_plan_and_the_outputs_of_the_step(tmp_path, outputs):
         ({"builds": " ".join(f"2.{n}.{m}" for n in range(9) for m in range(9))}, "256 jobs"),
     ],
 )
-def test_a_wrong_input_is_a_usage_error(changes, says, tmp_path, outputs, capsys):
+def test_a_wrong_input_is_a_usage_error(changes, says, tmp_path, step_outputs_file, capsys):
     assert plan_exit_code(tmp_path, **changes) == 2
     error = capsys.readouterr().err
     assert says in error and len(error.strip().splitlines()) == 1
-    assert not outputs.exists()
+    assert not step_outputs_file.exists()
 
 
-def test_the_value_of_an_output_cannot_set_another_output(outputs):
+def test_the_value_of_an_output_cannot_set_another_output(step_outputs_file):
     step_outputs.set_outputs(first="a\nsecond=b\nx<<E\n", third="c")
-    lines = outputs.read_text().splitlines()
+    lines = step_outputs_file.read_text().splitlines()
     name, mark = lines[0].split("<<")
     assert name == "first" and len(mark) == 32
     assert lines.count(mark) == 1 and lines.index(mark) == 5

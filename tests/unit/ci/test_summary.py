@@ -47,7 +47,7 @@ def test_an_incomplete_leg_is_reported(changes, says):
     assert f"- `{says}`" in summary.summary_markdown([{**leg("bringup"), **changes}], "job")
 
 
-def test_a_lone_surrogate_does_not_stop_the_summary(tmp_path, outputs):
+def test_a_lone_surrogate_does_not_stop_the_summary(tmp_path, step_outputs_file):
     damaged_leg = leg("bringup")
     damaged_leg["problems"] = ["file 'a\udcff' is damaged"]
     step_outputs.add_summary(summary.summary_markdown([damaged_leg], "job"))
@@ -64,7 +64,7 @@ def test_markup_in_third_party_text_is_escaped():
 
 
 @pytest.mark.parametrize("commit", ["abc", "a" * 40])
-def test_the_step_writes_the_summary_and_the_relay_report(commit, tmp_path, outputs, capsys):
+def test_the_step_writes_the_summary_and_the_relay_report(commit, tmp_path, step_outputs_file, capsys):
     """``conformance ci report`` writes the summary. It writes no relay report if the commit of torch is
     unknown, as for a local build.
     """
@@ -82,7 +82,9 @@ def test_the_step_writes_the_summary_and_the_relay_report(commit, tmp_path, outp
     ) != relayed
 
 
-def test_the_relay_report_answers_the_event_that_started_the_workflow(tmp_path, outputs, monkeypatch, capsys):
+def test_the_relay_report_answers_the_event_that_started_the_workflow(
+    tmp_path, step_outputs_file, monkeypatch, capsys
+):
     """If the relay started the workflow, the relay report answers the relay's event. Nothing is reported for
     an event with a different commit or type.
     """

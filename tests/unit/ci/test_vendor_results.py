@@ -28,7 +28,7 @@ def registry_backend(**changes):
 
 
 @pytest.fixture
-def vendor(github):
+def add_vendor_run_to_github(fake_github_folder):
     """Return a function that adds a run of the vendor's workflow with a signed artifact to the
     fake GitHub.
     """
@@ -46,7 +46,7 @@ def vendor(github):
             **changes,
         }
         runs.insert(0, run_record)
-        folder = github / REPOSITORY / "artifacts" / str(number) / artifact
+        folder = fake_github_folder / REPOSITORY / "artifacts" / str(number) / artifact
         folder.mkdir(parents=True)
         with fixed_suite_digest():
             signed_leg = {**leg("bringup"), "started": "2026-01-09T03:04:05+00:00"}
@@ -56,9 +56,11 @@ def vendor(github):
             (folder / "results.json").write_text(content)
         if signed:
             digest = hashlib.sha256((folder / "results.json").read_bytes()).hexdigest()
-            (github / "attestations").mkdir(exist_ok=True)
-            (github / "attestations" / digest).write_text(f"{REPOSITORY}/{WORKFLOW} refs/heads/main {COMMIT}")
-        (github / REPOSITORY / "runs.json").write_text(json.dumps(runs))
+            (fake_github_folder / "attestations").mkdir(exist_ok=True)
+            (fake_github_folder / "attestations" / digest).write_text(
+                f"{REPOSITORY}/{WORKFLOW} refs/heads/main {COMMIT}"
+            )
+        (fake_github_folder / REPOSITORY / "runs.json").write_text(json.dumps(runs))
         return folder
 
     return add_vendor_run
@@ -73,8 +75,8 @@ def pull_messages(tmp_path, **changes):
         )
 
 
-def test_a_signed_run_is_accepted_and_shown(vendor, tmp_path):
-    vendor()
+def test_a_signed_run_is_accepted_and_shown(add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github()
     (line,) = pull_messages(tmp_path)
     assert "fetched and verified" in line
     (run,) = (tmp_path / "new" / "cpu").iterdir()
@@ -88,8 +90,8 @@ def test_a_signed_run_is_accepted_and_shown(vendor, tmp_path):
     assert not refused and accepted[0].provenance.channel == "vendor-workflow"
 
 
-def test_a_run_is_accepted_once(vendor, tmp_path):
-    vendor()
+def test_a_run_is_accepted_once(add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github()
     pull_messages(tmp_path)
     (tmp_path / "new").rename(tmp_path / "present")
     assert pull_messages(tmp_path) == []
@@ -111,30 +113,30 @@ def test_a_run_is_accepted_once(vendor, tmp_path):
         ({"content": '{"schema": 1}'}, "is not taken"),
     ],
 )
-def test_unsigned_or_unexpected_runs_are_rejected(changes, says, vendor, tmp_path):
-    vendor(**changes)
+def test_unsigned_or_unexpected_runs_are_rejected(changes, says, add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github(**changes)
     (line,) = pull_messages(tmp_path)
     assert "is not taken" in line and says in line
     assert not list((tmp_path / "new").glob("*/*"))
 
 
-def test_a_too_large_artifact_is_rejected(vendor, tmp_path, monkeypatch):
-    vendor()
+def test_a_too_large_artifact_is_rejected(add_vendor_run_to_github, tmp_path, monkeypatch):
+    add_vendor_run_to_github()
     monkeypatch.setattr(vendor_results, "LARGEST", 100)
     (line,) = pull_messages(tmp_path)
     assert "bytes; the maximum is 100" in line
 
 
-def test_a_symbolic_link_in_an_artifact_is_rejected(vendor, tmp_path):
-    folder = vendor()
+def test_a_symbolic_link_in_an_artifact_is_rejected(add_vendor_run_to_github, tmp_path):
+    folder = add_vendor_run_to_github()
     (folder / "results.json").unlink()
     (folder / "results.json").symlink_to("/etc/hostname")
     (line,) = pull_messages(tmp_path)
     assert "is not a plain file" in line
 
 
-def test_an_artifact_that_is_larger_than_stated_is_rejected(vendor, tmp_path, monkeypatch):
-    folder = vendor(content=" " * 2_000_000)
+def test_an_artifact_that_is_larger_than_stated_is_rejected(add_vendor_run_to_github, tmp_path, monkeypatch):
+    folder = add_vendor_run_to_github(content=" " * 2_000_000)
     monkeypatch.setattr(vendor_results, "LARGEST", 1_000_000)
     monkeypatch.setattr(
         vendor_results.github, "get_json", with_small_artifact_sizes(vendor_results.github.get_json)
@@ -155,35 +157,35 @@ def with_small_artifact_sizes(get):
     return answer
 
 
-def test_runs_of_other_branches_do_not_hide_the_vendor_run(vendor, tmp_path):
-    vendor(11)
+def test_runs_of_other_branches_do_not_hide_the_vendor_run(add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github(11)
     for number in range(20, 35):
-        vendor(number, listed="feature", head_branch="feature")
+        add_vendor_run_to_github(number, listed="feature", head_branch="feature")
     (line,) = pull_messages(tmp_path)
     assert "fetched and verified" in line
 
 
-def test_an_artifact_that_is_not_a_zip_is_rejected(vendor, tmp_path, monkeypatch):
-    vendor()
+def test_an_artifact_that_is_not_a_zip_is_rejected(add_vendor_run_to_github, tmp_path, monkeypatch):
+    add_vendor_run_to_github()
     monkeypatch.setattr(vendor_results.github, "download", lambda path, file: file.write_bytes(b"<html>"))
     (line,) = pull_messages(tmp_path)
     assert "cannot be read" in line
 
 
-def test_one_bad_run_does_not_hide_a_good_one(vendor, tmp_path):
-    vendor(11)
-    vendor(12, signed=False, content='{"x": 1}')
+def test_one_bad_run_does_not_hide_a_good_one(add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github(11)
+    add_vendor_run_to_github(12, signed=False, content='{"x": 1}')
     lines = pull_messages(tmp_path)
     assert len(lines) == 2 and len(list((tmp_path / "new" / "cpu").iterdir())) == 1
 
 
-def test_an_expired_registry_entry_is_ignored(vendor, tmp_path):
-    vendor()
+def test_an_expired_registry_entry_is_ignored(add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github()
     (line,) = pull_messages(tmp_path, expires=datetime.date(2026, 1, 9))
     assert "expired on 2026-01-09" in line
     assert not (tmp_path / "new").exists()
 
 
-def test_a_backend_without_a_workflow_has_no_vendor_results(vendor, tmp_path):
-    vendor()
+def test_a_backend_without_a_workflow_has_no_vendor_results(add_vendor_run_to_github, tmp_path):
+    add_vendor_run_to_github()
     assert pull_messages(tmp_path, repository="", workflow="") == []

@@ -16,7 +16,7 @@ from conformance.target import file as target_file
 
 
 @pytest.fixture
-def target(tmp_path, monkeypatch):
+def target_folder(tmp_path, monkeypatch):
     """Write a target file with a folder of expectations, and return the folder that contains the target file.
     The plan of the target has two results.
     """
@@ -29,9 +29,11 @@ def target(tmp_path, monkeypatch):
     return tmp_path
 
 
-def import_exit_code(target, name, text, *more):
-    (target / name).write_text(text)
-    return cli.main(["expect", "import", str(target / name), "--target", str(target / "mine.toml"), *more])
+def import_exit_code(target_folder, name, text, *more):
+    (target_folder / name).write_text(text)
+    return cli.main(
+        ["expect", "import", str(target_folder / name), "--target", str(target_folder / "mine.toml"), *more]
+    )
 
 
 LIST = "TestCommonCPU.test_out_add_cpu_float32\nTestCommonCPU.test_out_add_cpu_float64\nhello\n"
@@ -40,8 +42,8 @@ PYTHON = (
 )
 
 
-def test_expectations_from_a_list_are_printed(target, capsys):
-    assert import_exit_code(target, "list.txt", LIST) == 1
+def test_expectations_from_a_list_are_printed(target_folder, capsys):
+    assert import_exit_code(target_folder, "list.txt", LIST) == 1
     out, err = capsys.readouterr()
     book = list(entries.read_entries(Path("x.toml"), out.encode(), entries.Aliases({}, {}), unread=True))
     assert [(entry.id, entry.kind.value, entry.reason) for entry in book] == [
@@ -52,13 +54,13 @@ def test_expectations_from_a_list_are_printed(target, capsys):
     assert "1 entries are proposed, 0 are already expected, 2 parts" in err
 
 
-def test_expectations_from_a_python_file_are_written(target, capsys):
-    assert import_exit_code(target, "list.py", PYTHON, "--write", "--until", "2999-01-01") == 0
-    file = target / "expectations" / "new.toml"
+def test_expectations_from_a_python_file_are_written(target_folder, capsys):
+    assert import_exit_code(target_folder, "list.py", PYTHON, "--write", "--until", "2999-01-01") == 0
+    file = target_folder / "expectations" / "new.toml"
     assert 'id = "out/add@int8"\nkind = "crash"\nreason = "unread"' in file.read_text()
     with pytest.raises(UsageError, match="reason is still 'unread'"):
         entries.load_expectations([file])
-    assert import_exit_code(target, "list.py", PYTHON, "--write") == 0
+    assert import_exit_code(target_folder, "list.py", PYTHON, "--write") == 0
     assert file.read_text().count("[[expect]]") == 1
     assert "0 entries are proposed, 1 are already expected" in capsys.readouterr().err
 
@@ -71,14 +73,14 @@ def test_expectations_from_a_python_file_are_written(target, capsys):
         ("list.txt", LIST, ("--until", "soon"), "--until 'soon'"),
     ],
 )
-def test_errors_of_the_user(name, text, more, message, target, capsys):
-    assert import_exit_code(target, name, text, *more) == 2
+def test_errors_of_the_user(name, text, more, message, target_folder, capsys):
+    assert import_exit_code(target_folder, name, text, *more) == 2
     err = capsys.readouterr().err
     assert message in err and "Traceback" not in err
 
 
-def test_a_target_without_the_expectations_key(target, capsys):
-    file = target / "mine.toml"
+def test_a_target_without_the_expectations_key(target_folder, capsys):
+    file = target_folder / "mine.toml"
     file.write_text(file.read_text().replace('expectations = "expectations"\n', ""))
-    assert import_exit_code(target, "list.txt", LIST, "--write") == 2
+    assert import_exit_code(target_folder, "list.txt", LIST, "--write") == 2
     assert "has no key 'expectations'" in capsys.readouterr().err

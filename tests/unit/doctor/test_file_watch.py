@@ -16,7 +16,7 @@ from conformance.errors import UsageError
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def watched_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "watched_device"
     folder.mkdir()
     (folder / "__init__.py").write_text("raise RuntimeError('never imported')")
@@ -26,7 +26,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_package_is_watched_and_not_imported(package: Path, tmp_path: Path) -> None:
+def test_the_package_is_watched_and_not_imported(watched_package: Path, tmp_path: Path) -> None:
     target = tmp_path / "mine.toml"
     target.write_text("")
     watched = file_watch.watched_paths("watched_device.sub", target)
@@ -39,15 +39,15 @@ def test_a_missing_module_is_a_usage_error(tmp_path: Path) -> None:
         file_watch.watched_paths("no_such_device", tmp_path / "mine.toml")
 
 
-def test_a_build_of_many_files_is_one_change(package: Path) -> None:
-    changed = file_watch.watch_changes([package])
+def test_a_build_of_many_files_is_one_change(watched_package: Path) -> None:
+    changed = file_watch.watch_changes([watched_package])
     changes: list[list[Path]] = []
     thread = threading.Thread(target=lambda: changes.append(next(changed)))
     thread.start()
     time.sleep(2 * file_watch.LOOK)
     for number in range(3):
-        (package / "_C.so").write_bytes(b"2" * (number + 2))
-        (package / f"part{number}.py").write_text("")
+        (watched_package / "_C.so").write_bytes(b"2" * (number + 2))
+        (watched_package / f"part{number}.py").write_text("")
         time.sleep(file_watch.QUIET / 2)
     assert not changes, "a change was reported before the build ended"
     thread.join(20)
@@ -82,18 +82,18 @@ def test_only_changed_lines_are_reported() -> None:
     ]
 
 
-def test_early_changes_are_reported_and_reverted_changes_are_not(package: Path) -> None:
-    changed = file_watch.watch_changes([package])
-    (package / "_C.so").write_bytes(b"another")
+def test_early_changes_are_reported_and_reverted_changes_are_not(watched_package: Path) -> None:
+    changed = file_watch.watch_changes([watched_package])
+    (watched_package / "_C.so").write_bytes(b"another")
     assert [path.name for path in next(changed)] == ["_C.so"]
     changes: list[list[Path]] = []
     thread = threading.Thread(target=lambda: changes.append(next(changed)))
     thread.start()
-    (package / "__init__.py").rename(package / "moved")
+    (watched_package / "__init__.py").rename(watched_package / "moved")
     time.sleep(3 * file_watch.LOOK)
-    (package / "moved").rename(package / "__init__.py")
+    (watched_package / "moved").rename(watched_package / "__init__.py")
     time.sleep(file_watch.QUIET + 3 * file_watch.LOOK)
     assert not changes or changes[0], "an empty list of changed files was reported"
-    (package / "_C.so").write_bytes(b"third one")
+    (watched_package / "_C.so").write_bytes(b"third one")
     thread.join(20)
     assert changes and changes[0]

@@ -18,13 +18,16 @@ def counts_by_level(text: str) -> dict[str, int]:
     return {level: int(count.replace(",", "")) for count, level in re.findall(r"([\d,]+) of (\w+)", text)}
 
 
-def planned_count(level: str) -> int:
+def planned_result_count(level: str) -> int:
     return len(manifest.load().demand(torch.__version__, "eager", level).entries)
 
 
 def test_missing_copies_block_all_results() -> None:
     text = missing_feature_impact.impact_of(Fact("prerequisite copies", False, "wrong"), TARGET, "bringup")
-    assert counts_by_level(text) == {"bringup": planned_count("bringup"), "full": planned_count("full")}
+    assert counts_by_level(text) == {
+        "bringup": planned_result_count("bringup"),
+        "full": planned_result_count("full"),
+    }
     assert "openreg: csrc/aten/OpenRegMinimal.cpp" in text
 
 

@@ -10,7 +10,7 @@ from conformance.target.file import PRECISIONS
 
 
 @pytest.fixture
-def flushed_subnormals() -> Iterator[None]:
+def flush_subnormals() -> Iterator[None]:
     if not torch.set_flush_denormal(True):
         pytest.skip("the processor does not flush subnormal numbers")
     yield
@@ -26,7 +26,7 @@ def test_the_cpu_has_no_deviation(name: str) -> None:
     assert precision_trials.deviation_from_ieee(name, "cpu") == ""
 
 
-def test_flushed_subnormals_are_found(flushed_subnormals: None) -> None:
+def test_flushed_subnormals_are_found(flush_subnormals: None) -> None:
     assert (
         precision_trials.deviation_from_ieee("flush-denormals", "cpu") == "in float32, 1.175e-38 * 0.25 is 0"
     )

@@ -11,7 +11,7 @@ from conformance.framework import storages
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache() -> Iterator[None]:
+def _clear_cache() -> Iterator[None]:
     storages._device_has_storages.cache_clear()
     yield
     storages._device_has_storages.cache_clear()

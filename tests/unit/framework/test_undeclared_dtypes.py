@@ -40,21 +40,21 @@ def cpu_target_without(*without: str) -> Target:
     return Target("fake", None, "cpu", frozenset(DTYPES) - set(without), {})
 
 
-def refuses_complex(tree: Any) -> Any:
+def refuse_complex_tensors(tree: Any) -> Any:
     """Raise a refusal for complex tensors, as a device without complex dtypes does."""
     if any(tensor.is_complex() for tensor in tensors(tree)):
         raise RuntimeError("complex numbers are not supported on this device")
     return tree
 
 
-def refuses_int64(tree: Any) -> Any:
+def refuse_int64_tensors(tree: Any) -> Any:
     """Raise a refusal for tensors of dtype int64."""
     if any(tensor.dtype == torch.int64 for tensor in tensors(tree)):
         raise RuntimeError("int64 is not supported on this device")
     return tree
 
 
-def rounds_float64(tree: Any) -> Any:
+def round_float64_tensors(tree: Any) -> Any:
     """Round float64 tensors to the precision of float32."""
 
     def leaf(value: Any) -> Any:
@@ -104,28 +104,28 @@ OF_FLOAT64 = [
 
 @pytest.mark.parametrize(("name", "operator", "dtype"), OF_COMPLEX)
 def test_undeclared_complex_dtypes_cause_no_failure(name: str, operator: str, dtype: str) -> None:
-    result = check_operator(name, operator, dtype, WITHOUT_COMPLEX, refuses_complex)
+    result = check_operator(name, operator, dtype, WITHOUT_COMPLEX, refuse_complex_tensors)
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
 
 
 @pytest.mark.parametrize(("name", "operator", "dtype"), OF_FLOAT64)
 def test_undeclared_float64_causes_no_failure(name: str, operator: str, dtype: str) -> None:
-    result = check_operator(name, operator, dtype, WITHOUT_FLOAT64, rounds_float64)
+    result = check_operator(name, operator, dtype, WITHOUT_FLOAT64, round_float64_tensors)
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
 
 
 @pytest.mark.parametrize(
     ("name", "operator", "dtype", "without", "device", "kind"),
     [
-        ("value", "fft.rfft", "float32", (), refuses_complex, Kind.REFUSED),
-        ("promotion", "mul", "any", (), refuses_complex, Kind.REFUSED),
-        ("dtypes", "cdouble", "any", (), refuses_complex, Kind.REFUSED),
-        ("value", "softmax.with_dtype", "int64", (), rounds_float64, Kind.VALUE),
-        ("value", "float_power", "int64", (), rounds_float64, Kind.VALUE),
+        ("value", "fft.rfft", "float32", (), refuse_complex_tensors, Kind.REFUSED),
+        ("promotion", "mul", "any", (), refuse_complex_tensors, Kind.REFUSED),
+        ("dtypes", "cdouble", "any", (), refuse_complex_tensors, Kind.REFUSED),
+        ("value", "softmax.with_dtype", "int64", (), round_float64_tensors, Kind.VALUE),
+        ("value", "float_power", "int64", (), round_float64_tensors, Kind.VALUE),
         # The target does not declare complex dtypes, and the deviation is in the declared dtype int64.
-        ("value", "mul", "int64", COMPLEX, refuses_int64, Kind.REFUSED),
-        ("promotion", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
-        ("dtypes", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
+        ("value", "mul", "int64", COMPLEX, refuse_int64_tensors, Kind.REFUSED),
+        ("promotion", "mul", "any", COMPLEX, refuse_int64_tensors, Kind.REFUSED),
+        ("dtypes", "mul", "any", COMPLEX, refuse_int64_tensors, Kind.REFUSED),
     ],
 )
 def test_deviations_in_declared_dtypes_are_failures(
@@ -135,7 +135,7 @@ def test_deviations_in_declared_dtypes_are_failures(
     assert kind in {failure.kind for failure in result.failures}
 
 
-class Device(TorchDispatchMode):
+class ApplyToResults(TorchDispatchMode):
     """Dispatch mode that applies ``device`` to the result of each operator."""
 
     def __init__(self, device: Callable[[Any], Any]) -> None:
@@ -162,15 +162,15 @@ def check_behaviour_on_device(
 
 
 BEHAVIOURS = [
-    ("transforms-and-back", COMPLEX, refuses_complex),
-    ("tensor-of-a-tensor", COMPLEX, refuses_complex),
-    ("transforms-refuse", COMPLEX, refuses_complex),
-    ("short-time-transforms", COMPLEX, refuses_complex),
-    ("moments", ("float64",), rounds_float64),
-    ("vector-norms", ("float64",), rounds_float64),
-    ("transforms-of-values", ("float64",), rounds_float64),
-    ("sample-shapes", ("float64",), rounds_float64),
-    ("number-conversions", ("float64",), rounds_float64),
+    ("transforms-and-back", COMPLEX, refuse_complex_tensors),
+    ("tensor-of-a-tensor", COMPLEX, refuse_complex_tensors),
+    ("transforms-refuse", COMPLEX, refuse_complex_tensors),
+    ("short-time-transforms", COMPLEX, refuse_complex_tensors),
+    ("moments", ("float64",), round_float64_tensors),
+    ("vector-norms", ("float64",), round_float64_tensors),
+    ("transforms-of-values", ("float64",), round_float64_tensors),
+    ("sample-shapes", ("float64",), round_float64_tensors),
+    ("number-conversions", ("float64",), round_float64_tensors),
 ]
 
 
@@ -178,25 +178,27 @@ BEHAVIOURS = [
 def test_behaviours_omit_undeclared_dtypes(
     monkeypatch: pytest.MonkeyPatch, name: str, without: tuple[str, ...], device: Callable[[Any], Any]
 ) -> None:
-    result = check_behaviour_on_device(monkeypatch, name, cpu_target_without(*without), Device(device))
+    result = check_behaviour_on_device(
+        monkeypatch, name, cpu_target_without(*without), ApplyToResults(device)
+    )
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
     assert any("the target does not declare" in note for note in result.notes)
     assert (
-        check_behaviour_on_device(monkeypatch, name, cpu_target_without(), Device(device)).verdict
+        check_behaviour_on_device(monkeypatch, name, cpu_target_without(), ApplyToResults(device)).verdict
         is Verdict.FAIL
     )
 
 
 def test_a_behaviour_fails_in_a_declared_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     result = check_behaviour_on_device(
-        monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, Device(refuses_int64)
+        monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, ApplyToResults(refuse_int64_tensors)
     )
     assert result.verdict is Verdict.FAIL
 
 
 def test_a_behaviour_that_stops_at_an_undeclared_dtype_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     result = check_behaviour_on_device(
-        monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, Device(refuses_complex)
+        monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, ApplyToResults(refuse_complex_tensors)
     )
     assert result.verdict is Verdict.UNSUPPORTED
 
@@ -239,7 +241,7 @@ def test_a_fault_in_float32_is_detected_although_the_behaviour_needs_float64(
     )
 
 
-class Exaggerates(TorchDispatchMode):
+class WrongNormalDistribution(TorchDispatchMode):
     """Dispatch mode in which normal random numbers have a wrong mean and scale."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -254,7 +256,7 @@ def test_host_computations_of_a_behaviour_need_no_device_dtype(
     of_area = find_property("api", "normal-numbers")
     entry = behaviour.BEHAVIOURS["normal-numbers"]
     assert "float32" in of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))
-    monkeypatch.setattr(behaviour, "_target_context", lambda lab: Exaggerates())
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: WrongNormalDistribution())
     counts = []
     for declared in (WITHOUT_FLOAT64, cpu_target_without()):
         recorder = Recorder(ResultId(CaseId(entry.name, entry.area), "float32"), seed=0)
@@ -304,7 +306,7 @@ def test_grad_scaler_that_needs_float64(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_observation_of_an_undeclared_dtype_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses_float64(tree: Any) -> Any:
+    def refuse_float64_tensors(tree: Any) -> Any:
         if any(tensor.dtype == torch.float64 for tensor in tensors(tree)):
             raise RuntimeError("float64 is not supported on this device")
         return tree
@@ -314,7 +316,7 @@ def test_an_observation_of_an_undeclared_dtype_is_omitted(monkeypatch: pytest.Mo
         lab.same("a number", lab.put(1.5, dtype=torch.float64) + 1)
 
     entry = behaviour.Behaviour("a-number", "tensor", program, ())
-    monkeypatch.setattr(behaviour, "_target_context", lambda lab: Device(refuses_float64))
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: ApplyToResults(refuse_float64_tensors))
     recorder = Recorder(ResultId(CaseId("a-number", "tensor"), "float32"), seed=0)
     behaviour.check_behaviour(entry, WITHOUT_FLOAT64, recorder)
     assert recorder.result().verdict is Verdict.UNSUPPORTED
@@ -330,7 +332,7 @@ def test_tensors_of_declared_dtypes_in_an_observation_are_compared(monkeypatch: 
         lab.same("sums", [x + 1 for x in leaves])
 
     entry = behaviour.Behaviour("sums", "tensor", program, ())
-    monkeypatch.setattr(behaviour, "_target_context", lambda lab: Device(off_by_one))
+    monkeypatch.setattr(behaviour, "_target_context", lambda lab: ApplyToResults(off_by_one))
     recorder = Recorder(ResultId(CaseId("sums", "tensor"), "float32"), seed=0)
     behaviour.check_behaviour(entry, WITHOUT_FLOAT64, recorder)
     [failure] = recorder.result().failures
@@ -341,7 +343,7 @@ def test_a_dtype_that_is_declared_for_one_operator() -> None:
     declared = dataclasses.replace(
         WITHOUT_COMPLEX, dtype_overrides={"mul": frozenset({"float32", "complex64"})}
     )
-    result = check_operator("dtypes", "mul", "any", declared, refuses_complex)
+    result = check_operator("dtypes", "mul", "any", declared, refuse_complex_tensors)
     assert result.verdict is Verdict.FAIL and "complex64" in result.failures[0].message
 
 

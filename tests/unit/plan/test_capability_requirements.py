@@ -26,7 +26,7 @@ from conformance.worker.executor import Executor
 
 
 @dataclasses.dataclass(frozen=True)
-class Subject:
+class CapableSubject:
     name: str
     kind: str = "capable"
 
@@ -90,8 +90,8 @@ BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict
 
 
 @pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    catalogue.add_subjects("capable", [Subject(name) for name in BEHAVIOURS])
+def register_capable_properties() -> Iterator[None]:
+    catalogue.add_subjects("capable", [CapableSubject(name) for name in BEHAVIOURS])
     for name, capabilities in (("streamed", ("streams",)), ("waits", ("asynchronous",))):
         register(
             name,

@@ -11,7 +11,7 @@ from conformance.target import file as target_file
 
 
 @pytest.fixture(scope="module")
-def every() -> list[str]:
+def all_result_ids() -> list[str]:
     """Return all result ids of the manifest, which has the results of all releases."""
     return [
         f"{statement.name}/{subject}@{dtype}"
@@ -22,16 +22,16 @@ def every() -> list[str]:
     ]
 
 
-def test_each_pattern_matches_a_result(every):
+def test_each_pattern_matches_a_result(all_result_ids):
     for entry in release_exclusions.load():
         for pattern in entry.ids:
             expression = release_exclusions.compile_pattern(pattern)
-            assert any(expression.fullmatch(name) for name in every), pattern
+            assert any(expression.fullmatch(name) for name in all_result_ids), pattern
 
 
-def test_nothing_is_excluded_for_newer_releases(every):
+def test_nothing_is_excluded_for_newer_releases(all_result_ids):
     for version in ("2.14.1", "2.15.0+cu132"):
-        for name in every[::97]:
+        for name in all_result_ids[::97]:
             case, _, dtype = name.rpartition("@")
             assert release_exclusions.dtypes_passed_by_release(case, (dtype,), version) == (dtype,)
 

@@ -15,7 +15,7 @@ from conformance.process_control.garbage_collector import LiveObjectFreezer, col
 
 
 @pytest.fixture(autouse=True)
-def _unfrozen() -> Iterator[None]:
+def _unfreeze_garbage() -> Iterator[None]:
     gc.unfreeze()
     yield
     gc.unfreeze()
@@ -32,7 +32,7 @@ def test_objects_that_outlive_a_collection_are_frozen() -> None:
     assert gc.get_freeze_count() > 1000
 
 
-class Node:
+class CyclicNode:
     def __init__(self) -> None:
         self.itself = self
 
@@ -42,7 +42,7 @@ def test_garbage_is_not_frozen() -> None:
     gc.collect()
     gc.disable()
     try:
-        node = weakref.ref(Node())
+        node = weakref.ref(CyclicNode())
         assert node() is not None
         settling.freeze_live_objects()
         assert node() is None
@@ -53,7 +53,7 @@ def test_garbage_is_not_frozen() -> None:
 def test_garbage_after_the_freeze_is_still_collected() -> None:
     gc.collect()
     LiveObjectFreezer().freeze_live_objects()
-    Node()
+    CyclicNode()
     assert gc.collect() >= 1
 
 

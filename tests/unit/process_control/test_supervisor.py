@@ -41,7 +41,7 @@ for unit in link.requests():
 """
 
 
-class Spawn:
+class WorkerSpawner:
     """A callable that starts a worker process and adds it to ``children``.
 
     The worker runs the code ``before`` before its first unit. It runs the code ``after`` after each unit
@@ -62,12 +62,12 @@ class Spawn:
         self.children.append(child)
         return child
 
-    def began(self) -> list[str]:
+    def started_units(self) -> list[str]:
         return (self.folder / "began").read_text().splitlines()
 
 
 @contextlib.contextmanager
-def supervisor_of(spawn: Spawn, workers: int = 1) -> Iterator[Supervisor[Any]]:
+def make_supervisor(spawn: WorkerSpawner, workers: int = 1) -> Iterator[Supervisor[Any]]:
     with Supervisor[Any](spawn, start=60.0, workers=workers) as supervisor:
         yield supervisor
     assert not [child for child in spawn.children if is_running(child.pid)]
@@ -85,54 +85,54 @@ HOW: dict[str, tuple[How, int | None]] = {
 
 @pytest.mark.parametrize("bad", HOW)
 def test_a_crash_or_hang_costs_its_unit(tmp_path: Path, bad: str) -> None:
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn) as supervisor:
         replies = dict(supervisor.run_units([1, bad, 2], silence=0.5))
     assert [replies[1][0], replies[2][0]] == [1, 2]
     how, code = HOW[bad]
     end = replies[bad]
     assert isinstance(end, ChildEnd) and end.how is how and code in (None, end.code)
     assert end.step == f"step of {bad}"
-    assert spawn.began() == ["1", bad, "2"] and len(spawn.children) == 2
+    assert spawn.started_units() == ["1", bad, "2"] and len(spawn.children) == 2
 
 
 def test_the_number_of_units_is_exact_with_several_workers(tmp_path: Path) -> None:
     units = [f"os._exit({n})" if n % 7 == 3 else f"time.sleep({n % 3}e-3)" for n in range(40)]
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn, workers=3) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn, workers=3) as supervisor:
         assert list(supervisor.run_units([], silence=60)) == []
         replies = list(supervisor.run_units(units, silence=60))
     counted = collections.Counter(unit for unit, _ in replies)
     assert counted == collections.Counter(units)
     assert sum(isinstance(reply, ChildEnd) for _, reply in replies) == 6
     assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in replies)
-    assert collections.Counter(spawn.began()) == counted
+    assert collections.Counter(spawn.started_units()) == counted
 
 
 def test_a_process_that_ends_between_two_units_costs_none(tmp_path: Path) -> None:
     units = ["then 1", "then 2", 3, "then 4", 5]
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn) as supervisor:
         replies = list(supervisor.run_units(units, silence=60))
         assert [(unit, reply[0]) for unit, reply in replies] == [(unit, unit) for unit in units]
         later_replies = list(supervisor.run_units(["then", "then"], silence=60))
         assert [reply[0] for _, reply in later_replies] == ["then", "then"]
-    assert spawn.began() == [str(unit) for unit in [*units, "then", "then"]]
+    assert spawn.started_units() == [str(unit) for unit in [*units, "then", "then"]]
 
 
 def test_a_process_that_ends_while_it_is_sent_a_unit_costs_none(tmp_path: Path) -> None:
     """If a worker exits after it has read only a part of a unit, another worker executes the unit."""
     large = "x" * 1_000_000
-    spawn = Spawn(tmp_path, after="link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)")
-    with supervisor_of(spawn) as supervisor:
+    spawn = WorkerSpawner(tmp_path, after="link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)")
+    with make_supervisor(spawn) as supervisor:
         replies = list(supervisor.run_units(["then", large], silence=60))
     assert [(unit, reply[0]) for unit, reply in replies] == [("then", "then"), (large, large)]
     assert len(spawn.children) == 2
 
 
 def test_a_process_that_ends_during_start_up_costs_no_unit(tmp_path: Path) -> None:
-    spawn = Spawn(tmp_path, before="os.environ['NUMBER'] == '1' and os._exit(1)")
-    with supervisor_of(spawn) as supervisor:
+    spawn = WorkerSpawner(tmp_path, before="os.environ['NUMBER'] == '1' and os._exit(1)")
+    with make_supervisor(spawn) as supervisor:
         replies = list(supervisor.run_units(["os._exit(0)", 1, 2], silence=60))
     assert [unit for unit, _ in replies] == ["os._exit(0)", 1, 2]
     assert isinstance(replies[0][1], ChildEnd) and replies[1][1][0] == 1 and replies[2][1][0] == 2
@@ -150,7 +150,7 @@ def test_a_process_that_ends_during_start_up_costs_no_unit(tmp_path: Path) -> No
 def test_processes_that_do_not_start_are_an_error(
     tmp_path: Path, before: str, processes: int, how: How
 ) -> None:
-    spawn = Spawn(tmp_path, before)
+    spawn = WorkerSpawner(tmp_path, before)
     supervisor = Supervisor[Any](spawn, start=0.5 if how is How.STALLED else 60.0)
     replies = []
     with pytest.raises(ChildNotStarted) as caught, supervisor:
@@ -163,18 +163,18 @@ def test_processes_that_do_not_start_are_an_error(
 
 
 def test_a_unit_that_two_processes_do_not_begin_is_a_failure(tmp_path: Path) -> None:
-    spawn = Spawn(
+    spawn = WorkerSpawner(
         tmp_path, before="link.requests = lambda: [link._send_json('ready'), link.receive(), os._exit(5)]"
     )
-    with supervisor_of(spawn) as supervisor:
+    with make_supervisor(spawn) as supervisor:
         replies = list(supervisor.run_units([1, 2], silence=60))
     assert [(unit, end.code) for unit, end in replies] == [(1, 5), (2, 5)]
     assert len(spawn.children) == 4
 
 
 def test_a_second_reply_is_not_the_reply_of_the_next_unit(tmp_path: Path) -> None:
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn) as supervisor:
         replies = list(supervisor.run_units(["link.reply(['twice'])", 1, 2], silence=60))
     assert [(unit, reply[0]) for unit, reply in replies] == [
         ("link.reply(['twice'])", "twice"),
@@ -184,8 +184,8 @@ def test_a_second_reply_is_not_the_reply_of_the_next_unit(tmp_path: Path) -> Non
 
 
 def test_processes_are_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn, workers=2) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn, workers=2) as supervisor:
         list(supervisor.run_units(range(4), silence=60))
         list(supervisor.run_units(range(4), silence=60))
     assert len(spawn.children) <= 2
@@ -198,7 +198,7 @@ def test_the_next_unit_is_requested_after_earlier_replies(tmp_path: Path) -> Non
         while len(begun_units) < 4:
             yield len(begun_units)
 
-    with supervisor_of(Spawn(tmp_path)) as supervisor:
+    with make_supervisor(WorkerSpawner(tmp_path)) as supervisor:
         for _, reply in supervisor.run_units(units(), silence=60):
             begun_units.append(reply[0])
     assert begun_units == [0, 1, 2, 3]
@@ -208,8 +208,8 @@ def test_the_next_unit_is_requested_after_earlier_replies(tmp_path: Path) -> Non
 def test_an_error_of_the_caller_ends_the_processes_that_work(
     tmp_path: Path, error: type[BaseException]
 ) -> None:
-    spawn = Spawn(tmp_path)
-    with pytest.raises(error), supervisor_of(spawn, workers=2) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with pytest.raises(error), make_supervisor(spawn, workers=2) as supervisor:
         units = supervisor.run_units([1, "time.sleep(100)", "time.sleep(101)", 2], silence=60)
         assert next(units)[0] == 1
         raise error
@@ -222,14 +222,14 @@ def test_an_error_of_the_units_ends_the_processes_that_work(tmp_path: Path) -> N
         yield "time.sleep(100)"
         raise ValueError("unfit")
 
-    spawn = Spawn(tmp_path)
-    with pytest.raises(ValueError, match="unfit"), supervisor_of(spawn, workers=2) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with pytest.raises(ValueError, match="unfit"), make_supervisor(spawn, workers=2) as supervisor:
         list(supervisor.run_units(units(), silence=60))
     assert not [child for child in spawn.children if is_running(child.pid)]
 
 
 def test_a_slow_caller_makes_no_process_time_out(tmp_path: Path) -> None:
-    with supervisor_of(Spawn(tmp_path), workers=2) as supervisor:
+    with make_supervisor(WorkerSpawner(tmp_path), workers=2) as supervisor:
         for _, reply in supervisor.run_units([1, 2, 3, 4], silence=0.5):
             assert not isinstance(reply, ChildEnd)
             time.sleep(0.3)
@@ -238,7 +238,7 @@ def test_a_slow_caller_makes_no_process_time_out(tmp_path: Path) -> None:
 def test_much_output_and_many_steps_do_not_block(tmp_path: Path) -> None:
     flood = "[(os.write(1, b'o' * 100_000), os.write(2, b'e' * 100_000)) for _ in range(50)]"
     steps = "[link.step('s' * 10_000) for _ in range(300)]"
-    with supervisor_of(Spawn(tmp_path), workers=2) as supervisor:
+    with make_supervisor(WorkerSpawner(tmp_path), workers=2) as supervisor:
         replies = dict(supervisor.run_units([flood, steps, 1], silence=60))
     assert {unit: reply[0] for unit, reply in replies.items()} == {flood: flood, steps: steps, 1: 1}
     assert max(path.stat().st_size for path in tmp_path.glob("log-*")) == 10_000_000
@@ -251,14 +251,14 @@ def test_several_threads_may_use_one_supervisor(tmp_path: Path) -> None:
         units = [f"'{name}', str({n})" if n % 4 else f"os._exit({name!r} and {n})" for n in range(8)]
         replies.extend(supervisor.run_units(units, silence=60))
 
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn) as supervisor:
         threads = [threading.Thread(target=use, args=(name,)) for name in "ab"]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(replies) == len({unit for unit, _ in replies}) == len(spawn.began()) == 16
+    assert len(replies) == len({unit for unit, _ in replies}) == len(spawn.started_units()) == 16
     assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in replies)
 
 
@@ -309,8 +309,8 @@ def test_a_reply_or_end_is_collected_from_all_processes(
 
 
 def test_a_closed_iterator_ends_the_processes_that_work(tmp_path: Path) -> None:
-    spawn = Spawn(tmp_path)
-    with supervisor_of(spawn, workers=2) as supervisor:
+    spawn = WorkerSpawner(tmp_path)
+    with make_supervisor(spawn, workers=2) as supervisor:
         units = supervisor.run_units([1, "time.sleep(100)"], silence=60)
         next(units)
         units.close()  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ def test_a_pattern_with_many_stars_is_fast() -> None:
     assert not predicate(ResultFields(**{**vars(row), "op": "a" * 60}))
 
 
-def output_of_javascript(program: str) -> Any:
+def run_javascript(program: str) -> Any:
     command = ["node", "-e", f"const query = require({json.dumps(str(SCRIPT))}); {program}"]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -69,7 +69,7 @@ def test_javascript_finds_the_same_results(tmp_path: Path) -> None:
     for name, row in VECTORS["rows"].items():
         identity = f"{row['property']}/{row['op']}@{row['dtype']}"
         rows[name] = {**row, "id": identity}
-    names = output_of_javascript(
+    names = run_javascript(
         f"const rows = {json.dumps(rows)}, queries = {json.dumps([text for text, _ in VECTORS['matches']])};"
         "console.log(JSON.stringify(queries.map((text) => { const test = query.parse(text);"
         "return Object.keys(rows).filter((name) => test(rows[name])); })))"
@@ -79,7 +79,7 @@ def test_javascript_finds_the_same_results(tmp_path: Path) -> None:
 
 @needs_node
 def test_javascript_reports_the_same_errors() -> None:
-    errors = output_of_javascript(
+    errors = run_javascript(
         f"const queries = {json.dumps([text for text, _, _ in VECTORS['errors']])};"
         "console.log(JSON.stringify(queries.map((text) => { try { query.parse(text); return null; }"
         "catch (error) { return [error.at, error.message]; } })))"
@@ -91,9 +91,7 @@ def test_javascript_reports_the_same_errors() -> None:
 
 @needs_node
 def test_both_implementations_have_the_same_keys_and_values() -> None:
-    vocabulary = output_of_javascript(
-        "console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))"
-    )
+    vocabulary = run_javascript("console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))")
     assert vocabulary == [
         list(fields.KEYS),
         fields.ALIASES,
@@ -103,7 +101,7 @@ def test_both_implementations_have_the_same_keys_and_values() -> None:
 
 @needs_node
 def test_a_typed_query_is_completed() -> None:
-    completions = output_of_javascript(
+    completions = run_javascript(
         "const words = { op: ['topk', 'addmm', 'add'], family: ['nn conv'] };"
         "console.log(JSON.stringify(['o', 'x op:add', '-verdict:fa', 'op:topk,ad', 'family:nn', 'op:zz']"
         ".map((text) => query.complete(text, words))))"

@@ -32,8 +32,8 @@ def failing_results(*rows: tuple[str, str]) -> Any:
     return document.results_document([failing_leg | {"planned": len(leg_rows)}])
 
 
-def alerts_of(results: Any, root: Path) -> list[Any]:
-    (run,) = sarif.sarif_log(results, root)["runs"]
+def alerts_of(results: Any, repository_root: Path) -> list[Any]:
+    (run,) = sarif.sarif_log(results, repository_root)["runs"]
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in run["results"]} == rules
     return run["results"]  # type: ignore[no-any-return]
@@ -45,7 +45,7 @@ def file_and_line(alert: Any) -> tuple[str, int]:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def repository_root(tmp_path: Path) -> Path:
     (tmp_path / "csrc").mkdir()
     (tmp_path / "csrc" / "scan.cpp").write_text("")
     (tmp_path / "ops.py").write_text("")
@@ -64,40 +64,46 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_the_alert_is_at_a_file_of_the_backend_or_at_the_target(
-    root: Path, text: str, expected: tuple[str, int]
+    repository_root: Path, text: str, expected: tuple[str, int]
 ) -> None:
-    message = "the call raised RuntimeError: broken " + text.format(root=root)
-    (alert,) = alerts_of(failing_results(("value/scan@float32", message)), root)
+    message = "the call raised RuntimeError: broken " + text.format(repository_root=repository_root)
+    (alert,) = alerts_of(failing_results(("value/scan@float32", message)), repository_root)
     assert file_and_line(alert) == expected
-    assert str(root) not in alert["message"]["text"]
+    assert str(repository_root) not in alert["message"]["text"]
     assert "conformance repro value/scan@float32 --target cpu" in alert["message"]["text"]
 
 
-def test_a_cause_is_one_alert_with_the_same_id_in_the_next_run(root: Path) -> None:
+def test_a_cause_is_one_alert_with_the_same_id_in_the_next_run(repository_root: Path) -> None:
     message = "the call raised RuntimeError: lost lane {}"
-    now = alerts_of(failing_results(*[(f"value/scan{i}@float32", message.format(i)) for i in range(3)]), root)
+    now = alerts_of(
+        failing_results(*[(f"value/scan{i}@float32", message.format(i)) for i in range(3)]), repository_root
+    )
     later = alerts_of(
-        failing_results(*[(f"value/scan{i}@float32", message.format(9 * i)) for i in range(2)]), root
+        failing_results(*[(f"value/scan{i}@float32", message.format(9 * i)) for i in range(2)]),
+        repository_root,
     )
     assert len(now) == len(later) == 1
     assert now[0]["partialFingerprints"] == later[0]["partialFingerprints"]
     different_alerts = alerts_of(
-        failing_results(("value/scan0@float32", "the call raised RuntimeError: another")), root
+        failing_results(("value/scan0@float32", "the call raised RuntimeError: another")), repository_root
     )
     assert different_alerts[0]["partialFingerprints"] != now[0]["partialFingerprints"]
 
 
-def test_the_command_writes_a_sarif_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "results.json").write_text(
+def test_the_command_writes_a_sarif_file(repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository_root / "results.json").write_text(
         json.dumps(failing_results(("value/scan@float32", "it raised ValueError: x")))
     )
-    file = root / "causes.sarif"
-    assert main(["report", str(root), "--sarif", str(file), "--root", str(root)]) == 1
+    file = repository_root / "causes.sarif"
+    assert main(["report", str(repository_root), "--sarif", str(file), "--root", str(repository_root)]) == 1
     sarif = json.loads(file.read_text())
     assert sarif["version"] == "2.1.0" and len(sarif["runs"][0]["results"]) == 1
 
 
-def test_a_passing_run_has_no_alert(root: Path) -> None:
+def test_a_passing_run_has_no_alert(repository_root: Path) -> None:
     assert (
-        sarif.sarif_log(document.results_document([leg("eager", "pass")]), root)["runs"][0]["results"] == []
+        sarif.sarif_log(document.results_document([leg("eager", "pass")]), repository_root)["runs"][0][
+            "results"
+        ]
+        == []
     )

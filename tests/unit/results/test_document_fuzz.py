@@ -15,14 +15,14 @@ from tests.support.sample_passing_leg import varied_results
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
+def results_document() -> dict[str, Any]:
     """Return a results document that contains every optional field."""
     return varied_results()
 
 
-def test_generated_documents_are_accepted_or_rejected(document: dict[str, Any]) -> None:
+def test_generated_documents_are_accepted_or_rejected(results_document: dict[str, Any]) -> None:
     @FUZZ
-    @given(corrupted_documents(document))
+    @given(corrupted_documents(results_document))
     def read_generated_document(data: Any) -> None:
         path = temporary_file("results.json", json.dumps(data).encode())
         is_accepted(lambda: results.read_results(path))

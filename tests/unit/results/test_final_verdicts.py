@@ -79,7 +79,7 @@ def test_an_expectation_for_some_processors_may_pass_on_others(verdict: str, fin
     assert (outcome.rows["p/s@d"]["verdict"], outcome.obsolete) == (final, [])
 
 
-def _failing(*bases: str) -> dict[str, Any]:
+def _failing_row(*bases: str) -> dict[str, Any]:
     failures = [{"kind": "value", "message": "off", "basis": basis} for basis in bases]
     return {**row("p/s@d", "fail"), "failures": failures}
 
@@ -97,13 +97,13 @@ def _failing(*bases: str) -> dict[str, Any]:
 def test_a_result_has_the_verdict_parity_if_all_its_deviations_have_that_basis(
     bases: list[str], verdict: str
 ) -> None:
-    rows = final_rows({"p/s@d": [_failing(*bases)]}, []).rows
+    rows = final_rows({"p/s@d": [_failing_row(*bases)]}, []).rows
     give_parity_verdicts(rows)
     assert rows["p/s@d"]["verdict"] == verdict
 
 
 def test_the_deviations_of_every_attempt_must_have_basis_parity() -> None:
-    first, second = _failing("documented"), {**_failing("parity"), "attempt": 2}
+    first, second = _failing_row("documented"), {**_failing_row("parity"), "attempt": 2}
     rows = final_rows({"p/s@d": [first, second]}, []).rows
     give_parity_verdicts(rows)
     assert rows["p/s@d"]["verdict"] == "fail"
@@ -111,12 +111,12 @@ def test_the_deviations_of_every_attempt_must_have_basis_parity() -> None:
 
 @pytest.mark.parametrize("verdict", ["crash", "timeout", "error"])
 def test_only_a_failure_becomes_parity(verdict: str) -> None:
-    rows = final_rows({"p/s@d": [{**_failing("parity"), "verdict": verdict}]}, []).rows
+    rows = final_rows({"p/s@d": [{**_failing_row("parity"), "verdict": verdict}]}, []).rows
     give_parity_verdicts(rows)
     assert rows["p/s@d"]["verdict"] == verdict
 
 
 def test_an_expectation_of_a_parity_deviation_is_neither_stale_nor_obsolete() -> None:
-    outcome = final_rows({"p/s@d": [_failing("parity")]}, [expectation("p/s@d", "value")])
+    outcome = final_rows({"p/s@d": [_failing_row("parity")]}, [expectation("p/s@d", "value")])
     give_parity_verdicts(outcome.rows)
     assert (outcome.rows["p/s@d"]["verdict"], outcome.obsolete) == ("xfail", [])

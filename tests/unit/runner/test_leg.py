@@ -13,7 +13,7 @@ from conformance.results.run_state import RunState
 from conformance.runner import leg
 
 
-class Journal:
+class RecordingJournal:
     def __init__(self) -> None:
         self.written: list[tuple[str, dict[str, Any]]] = []
 
@@ -21,7 +21,7 @@ class Journal:
         self.written.append((event, fields))
 
 
-class Rounds:
+class FakeRounds:
     """A replacement for the runner's class ``Rounds``. It has only the attributes that the recheck uses."""
 
     mode = "eager"
@@ -29,7 +29,7 @@ class Rounds:
     def __init__(self, values: int, processes: int) -> None:
         self.run_state = RunState()
         self.run_state.oracle = {("add", "float32", index): f"digest {index}" for index in range(values)}
-        self.journal = Journal()
+        self.journal = RecordingJournal()
         self.options = self
         self._processes = processes
 
@@ -53,7 +53,7 @@ def test_every_value_is_in_one_part(
         ]
 
     monkeypatch.setattr(leg, "_recheck_parts", recheck)
-    rounds: Any = Rounds(values, processes)
+    rounds: Any = FakeRounds(values, processes)
     leg.recheck_oracle_values(rounds)
     assert len(seen_parts) == parts
     assert sorted(event["index"] for part in seen_parts for event in part) == list(range(values))

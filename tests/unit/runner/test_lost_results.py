@@ -74,7 +74,7 @@ class SimulatedRounds(Rounds):
         return True
 
 
-def finished_run(plan: Plan, workers: int, crashes: Crashes) -> SimulatedRounds:
+def run_with_crashes(plan: Plan, workers: int, crashes: Crashes) -> SimulatedRounds:
     rounds = SimulatedRounds(plan, workers, crashes)
     run_rounds(rounds, plan)
     for case in plan.cases:
@@ -85,12 +85,12 @@ def finished_run(plan: Plan, workers: int, crashes: Crashes) -> SimulatedRounds:
     return rounds
 
 
-def plan_of(subjects: int, dtypes: tuple[str, ...], kind: str = "operator") -> Plan:
+def make_plan(subjects: int, dtypes: tuple[str, ...], kind: str = "operator") -> Plan:
     names = [f"{kind}{index:02}" for index in range(subjects)]
     return Plan([Case(kind, name, subject, dtypes) for subject in names for name in ("a", "b", "c", "d")])
 
 
-def losses_of_a_property(workers: int) -> int:
+def max_losses_of_property(workers: int) -> int:
     """Return the largest number of processes that a property may end in one dtype. In each of two attempts
     these are LOST_SUBJECTS_IN_A_ROW subjects in a row, the cases that other workers run at that time, and a
     sample of three subjects.
@@ -101,22 +101,24 @@ def losses_of_a_property(workers: int) -> int:
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_property_is_given_up_and_its_subjects_are_not(workers: int, count: int) -> None:
-    plan = plan_of(40, DTYPES[:count])
-    rounds = finished_run(plan, workers, lambda case, dtype: case.property == "b")
-    assert rounds.deaths <= count * losses_of_a_property(workers)
+    plan = make_plan(40, DTYPES[:count])
+    rounds = run_with_crashes(plan, workers, lambda case, dtype: case.property == "b")
+    assert rounds.deaths <= count * max_losses_of_property(workers)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_property_is_given_up_only_in_the_dtype_that_ends_its_process(workers: int) -> None:
-    rounds = finished_run(
-        plan_of(40, DTYPES), workers, lambda case, dtype: case.property == "b" and dtype == "float16"
+    rounds = run_with_crashes(
+        make_plan(40, DTYPES), workers, lambda case, dtype: case.property == "b" and dtype == "float16"
     )
-    assert rounds.deaths <= losses_of_a_property(workers)
+    assert rounds.deaths <= max_losses_of_property(workers)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_subjects_are_given_up_and_their_properties_are_not(workers: int) -> None:
-    rounds = finished_run(plan_of(40, DTYPES), workers, lambda case, dtype: case.subject <= "operator05")
+    rounds = run_with_crashes(
+        make_plan(40, DTYPES), workers, lambda case, dtype: case.subject <= "operator05"
+    )
     assert rounds.deaths <= 6 * 4 + 6  # four per subject: three results, and one that runs alone
 
 
@@ -124,13 +126,13 @@ def test_subjects_are_given_up_and_their_properties_are_not(workers: int) -> Non
 @pytest.mark.parametrize("kind", ["operator", "api"])
 @pytest.mark.parametrize("lost", [("bfloat16", "float16"), ("int64",), ("float32", "int64")], ids="+".join)
 def test_results_in_other_dtypes_are_not_given_up(workers: int, kind: str, lost: tuple[str, ...]) -> None:
-    finished_run(plan_of(12, DTYPES, kind), workers, lambda case, dtype: dtype in lost)
+    run_with_crashes(make_plan(12, DTYPES, kind), workers, lambda case, dtype: dtype in lost)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_defect_of_half_of_the_subjects_is_not_taken_for_the_property(workers: int) -> None:
-    finished_run(
-        plan_of(40, DTYPES[:2]),
+    run_with_crashes(
+        make_plan(40, DTYPES[:2]),
         workers,
         lambda case, dtype: case.property == "b" and case.subject < "operator20",
     )
@@ -148,7 +150,7 @@ def test_a_subject_that_others_took_with_them_is_not_given_up(workers: int) -> N
         crashes += case.subject == "operator07"
         return case.subject < "operator07" or (case.subject == "operator07" and crashes <= 3)
 
-    plan = plan_of(8, DTYPES)
+    plan = make_plan(8, DTYPES)
     rounds = SimulatedRounds(plan, workers, is_lost)
     run_rounds(rounds, plan)
     rows = [rows[-1] for name, rows in rounds.run_state.attempts.items() if "/operator07@" in name]
@@ -157,16 +159,16 @@ def test_a_subject_that_others_took_with_them_is_not_given_up(workers: int) -> N
 
 
 def test_a_property_of_the_same_name_of_another_kind_is_not_given_up() -> None:
-    cases = [*plan_of(20, DTYPES[:1], "module").cases, *plan_of(20, DTYPES[:1], "optimizer").cases]
-    finished_run(Plan(cases), 4, lambda case, dtype: (case.kind, case.property) == ("module", "b"))
+    cases = [*make_plan(20, DTYPES[:1], "module").cases, *make_plan(20, DTYPES[:1], "optimizer").cases]
+    run_with_crashes(Plan(cases), 4, lambda case, dtype: (case.kind, case.property) == ("module", "b"))
 
 
-def rerun_of_failures(crashes_again: Crashes) -> SimulatedRounds:
+def rerun_failures(crashes_again: Crashes) -> SimulatedRounds:
     """Run a plan in which two subjects end their processes. Rerun the failures, of which ``crashes_again``
     still end their processes, and return the run.
     """
-    plan = plan_of(20, DTYPES[:2])
-    rounds = finished_run(plan, 2, lambda case, dtype: case.subject < "operator02")
+    plan = make_plan(20, DTYPES[:2])
+    rounds = run_with_crashes(plan, 2, lambda case, dtype: case.subject < "operator02")
     failed = [name for name, rows in rounds.run_state.attempts.items() if rows[-1]["verdict"] == "crash"]
     assert (
         len(failed) == 16 and sum("blocked_by" in rounds.run_state.attempts[name][-1] for name in failed) > 5
@@ -179,14 +181,14 @@ def rerun_of_failures(crashes_again: Crashes) -> SimulatedRounds:
 
 
 def test_a_rerun_does_not_repeat_results_whose_subject_is_lost_again() -> None:
-    rounds = rerun_of_failures(lambda case, dtype: case.subject < "operator02")
+    rounds = rerun_failures(lambda case, dtype: case.subject < "operator02")
     attempt = rounds.run_state.last_attempt()
     ran = [name for name in rounds.run_state.attempts if rounds.run_state.was_lost(name, attempt)]
     assert rounds.deaths == len(ran) < 10
 
 
 def test_a_rerun_of_a_repaired_subject_runs_all_of_its_results() -> None:
-    rounds = rerun_of_failures(lambda case, dtype: False)
+    rounds = rerun_failures(lambda case, dtype: False)
     attempt = rounds.run_state.last_attempt()
     last = [rows[-1] for rows in rounds.run_state.attempts.values() if rows[-1].get("attempt", 1) == attempt]
     assert len(last) == 16 and {row["verdict"] for row in last} == {"pass"}

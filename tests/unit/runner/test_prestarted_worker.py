@@ -18,7 +18,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 @pytest.fixture
-def warm() -> Iterator[PrestartedWorker]:
+def prestarted_worker() -> Iterator[PrestartedWorker]:
     worker = PrestartedWorker(ENVIRONMENT)
     yield worker
     worker.close()
@@ -32,29 +32,33 @@ def arguments_of_pytest_run(folder: Path) -> list[str]:
     return ["-q", "-p", "no:cacheprovider", str(file)]
 
 
-def test_the_worker_runs_pytest_with_the_arguments(warm: PrestartedWorker, tmp_path: Path) -> None:
-    child = warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT)
+def test_the_worker_runs_pytest_with_the_arguments(
+    prestarted_worker: PrestartedWorker, tmp_path: Path
+) -> None:
+    child = prestarted_worker.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT)
     assert child is not None and wait_for_end(child, limit=120) == ChildEnd(How.EXITED, 0, child.log_tail())
-    warm.copy_log(tmp_path / "log.txt")
+    prestarted_worker.copy_log(tmp_path / "log.txt")
     assert "1 passed" in (tmp_path / "log.txt").read_text()
 
 
-def test_the_worker_accepts_arguments_once(warm: PrestartedWorker, tmp_path: Path) -> None:
-    child = warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT)
+def test_the_worker_accepts_arguments_once(prestarted_worker: PrestartedWorker, tmp_path: Path) -> None:
+    child = prestarted_worker.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT)
     assert child is not None
-    assert warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT) is None
+    assert prestarted_worker.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT) is None
     assert wait_for_end(child, limit=120).how is How.EXITED
 
 
-def test_a_different_environment_needs_a_different_process(warm: PrestartedWorker, tmp_path: Path) -> None:
-    assert warm.run(arguments_of_pytest_run(tmp_path), {**ENVIRONMENT, "OTHER": "1"}) is None
+def test_a_different_environment_needs_a_different_process(
+    prestarted_worker: PrestartedWorker, tmp_path: Path
+) -> None:
+    assert prestarted_worker.run(arguments_of_pytest_run(tmp_path), {**ENVIRONMENT, "OTHER": "1"}) is None
 
 
-def test_a_dead_worker_is_not_used(warm: PrestartedWorker, tmp_path: Path) -> None:
-    assert warm._child is not None
-    os.kill(warm._child.pid, signal.SIGKILL)
-    assert wait_for_end(warm._child, limit=60).how is How.CRASHED
-    assert warm.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT) is None
+def test_a_dead_worker_is_not_used(prestarted_worker: PrestartedWorker, tmp_path: Path) -> None:
+    assert prestarted_worker._child is not None
+    os.kill(prestarted_worker._child.pid, signal.SIGKILL)
+    assert wait_for_end(prestarted_worker._child, limit=60).how is How.CRASHED
+    assert prestarted_worker.run(arguments_of_pytest_run(tmp_path), ENVIRONMENT) is None
 
 
 def test_closing_an_unused_worker_ends_its_process(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class RefusesOperators(TorchDispatchMode):
 
 
 @pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
+def forget_device_types() -> Iterator[None]:
     yield
     copies._device_types_without_set.clear()
 
@@ -139,7 +139,7 @@ def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
     )
 
 
-def copy_on(sample: Sample, **capabilities: bool) -> Sample:
+def copy_for_capabilities(sample: Sample, **capabilities: bool) -> Sample:
     """Copy a sample to the CPU as the device of a target that declares these capabilities, and return the
     copy.
     """
@@ -154,20 +154,20 @@ def test_without_layouts_copies_are_contiguous_and_share_no_memory(undeclared: s
     base = torch.arange(12.0).reshape(3, 4)
     sample = Sample(0, base.t(), (base[:, 1:3], base[0]))
     for tensor, copied in zip(
-        sample.tensors(), copy_on(sample, **{undeclared: False}).tensors(), strict=True
+        sample.tensors(), copy_for_capabilities(sample, **{undeclared: False}).tensors(), strict=True
     ):
         assert copied.is_contiguous() and copied.storage_offset() == 0 and torch.equal(copied, tensor)
-    kept = copy_on(sample)
+    kept = copy_for_capabilities(sample)
     assert kept.input.stride() == (1, 4) and kept.args[0].storage_offset() == 1
     assert kept.args[1].untyped_storage()._cdata == kept.input.untyped_storage()._cdata
 
 
 def test_without_conj_and_neg_bits_they_are_resolved() -> None:
     sample = Sample(0, torch.tensor([1 + 2j]).conj(), (torch._neg_view(torch.ones(2)),))
-    copy = copy_on(sample, conj_neg_views=False)
+    copy = copy_for_capabilities(sample, conj_neg_views=False)
     assert not copy.input.is_conj() and copy.input.tolist() == [1 - 2j]
     assert not copy.args[0].is_neg() and copy.args[0].tolist() == [-1.0, -1.0]
-    assert copy_on(sample).input.is_conj() and copy_on(sample).args[0].is_neg()
+    assert copy_for_capabilities(sample).input.is_conj() and copy_for_capabilities(sample).args[0].is_neg()
 
 
 def test_strides_without_an_effect_are_not_compared() -> None:

@@ -23,7 +23,7 @@ CRC = 3875318459
 
 
 @pytest.fixture(scope="module")
-def programs() -> dict[str, list[Program]]:
+def programs_by_dtype() -> dict[str, list[Program]]:
     return {dtype: [generate_program(index, dtype) for index in range(SEEDS[dtype])] for dtype in DTYPES}
 
 
@@ -42,15 +42,17 @@ def test_programs_are_equal_in_every_process() -> None:
     assert zlib.crc32(text.encode()) == CRC
 
 
-def test_programs_do_not_depend_on_earlier_programs(programs: dict[str, list[Program]]) -> None:
+def test_programs_do_not_depend_on_earlier_programs(programs_by_dtype: dict[str, list[Program]]) -> None:
     for dtype in reversed(DTYPES):
-        assert [generate_program(index, dtype) for index in (40, 3)] == [programs[dtype][i] for i in (40, 3)]
-        assert programs_of("programs", dtype)[40] == programs[dtype][40]
+        assert [generate_program(index, dtype) for index in (40, 3)] == [
+            programs_by_dtype[dtype][i] for i in (40, 3)
+        ]
+        assert programs_of("programs", dtype)[40] == programs_by_dtype[dtype][40]
 
 
-def test_every_program_is_valid(programs: dict[str, list[Program]]) -> None:
+def test_every_program_is_valid(programs_by_dtype: dict[str, list[Program]]) -> None:
     for dtype in DTYPES:
-        for program in programs[dtype]:
+        for program in programs_by_dtype[dtype]:
             assert 2 <= len(program.steps) <= 5
             trace = trace_program(program)
             registers = run_program(program, program.inputs())
@@ -60,25 +62,25 @@ def test_every_program_is_valid(programs: dict[str, list[Program]]) -> None:
             run_program(program, program.inputs(1))  # must not raise for other input values
 
 
-def test_every_value_is_exact(programs: dict[str, list[Program]]) -> None:
+def test_every_value_is_exact(programs_by_dtype: dict[str, list[Program]]) -> None:
     """No step of a program rounds: bfloat16 and float64 give the same values."""
-    for program in programs["bfloat16"]:
+    for program in programs_by_dtype["bfloat16"]:
         wide = [x.double() if x.is_floating_point() else x for x in program.inputs()]
         narrow, expected = run_program(program, program.inputs()), run_program(program, wide)
         assert all_equal([x.to(y.dtype) for x, y in zip(narrow, expected, strict=True)], expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_form_occurs(programs: dict[str, list[Program]], dtype: str) -> None:
-    used_forms = {step.form for program in programs[dtype] for step in program.steps}
+def test_every_form_occurs(programs_by_dtype: dict[str, list[Program]], dtype: str) -> None:
+    used_forms = {step.form for program in programs_by_dtype[dtype] for step in program.steps}
     declared_forms = {text for kind in ("call", "view", "write") for text in form_texts(kind, dtype)}
     assert used_forms == declared_forms
 
 
-def test_programs_mix_kinds_of_steps(programs: dict[str, list[Program]]) -> None:
+def test_programs_mix_kinds_of_steps(programs_by_dtype: dict[str, list[Program]]) -> None:
     counted: collections.Counter[str] = collections.Counter()
     aliased = 0
-    for program in programs["float32"]:
+    for program in programs_by_dtype["float32"]:
         kinds = [FORMS[step.form].kind for step in program.steps]
         assert "write" in kinds
         counted.update(kinds)
@@ -88,8 +90,8 @@ def test_programs_mix_kinds_of_steps(programs: dict[str, list[Program]]) -> None
     assert aliased > SEEDS["float32"] / 2
 
 
-def test_smaller_programs_are_valid_and_smaller(programs: dict[str, list[Program]]) -> None:
-    for program in programs["float32"][:40]:
+def test_smaller_programs_are_valid_and_smaller(programs_by_dtype: dict[str, list[Program]]) -> None:
+    for program in programs_by_dtype["float32"][:40]:
         candidates = list(smaller_programs(program))
         assert len(set(candidates)) == len(candidates)
         for candidate in candidates:
@@ -99,7 +101,7 @@ def test_smaller_programs_are_valid_and_smaller(programs: dict[str, list[Program
             assert {~input_index for input_index in range(len(candidate.input_specs))} <= used
 
 
-def test_a_program_that_fails_by_one_write_shrinks_to_it(programs: dict[str, list[Program]]) -> None:
+def test_a_program_that_fails_by_one_write_shrinks_to_it(programs_by_dtype: dict[str, list[Program]]) -> None:
     """A program that fails because of a write into a view shrinks to one view and one write."""
 
     def fails(program: Program) -> bool:
@@ -108,7 +110,7 @@ def test_a_program_that_fails_by_one_write_shrinks_to_it(programs: dict[str, lis
         return any(step.operands[0] in views for step in writes)
 
     shrunk = 0
-    for program in programs["int64"][:60]:
+    for program in programs_by_dtype["int64"][:60]:
         while (
             fails(program) and (smaller := next(filter(fails, smaller_programs(program)), None)) is not None
         ):

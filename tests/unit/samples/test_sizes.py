@@ -22,7 +22,7 @@ from conformance.samples.sizes import (
 _TEXTS = [f"operator{number}" for number in range(2000)]
 
 
-def _draws(distribution):
+def _drawn_sizes(distribution):
     return [size for text in _TEXTS for size in draw_sizes(text, (distribution,))]
 
 
@@ -39,18 +39,18 @@ def _draws(distribution):
     ],
 )
 def test_all_sizes_are_in_the_range_of_their_distribution(distribution, least, greatest):
-    draws = _draws(distribution)
+    draws = _drawn_sizes(distribution)
     assert least <= min(draws) and max(draws) <= greatest
 
 
 @pytest.mark.parametrize("distribution", [VECTOR, GROUP, SPLIT])
 def test_borders_are_met_exactly_and_missed_by_one(distribution):
-    remainders = collections.Counter((size + 1) % 4 for size in _draws(distribution))
+    remainders = collections.Counter((size + 1) % 4 for size in _drawn_sizes(distribution))
     assert all(remainders[remainder] > 500 for remainder in (0, 1, 2))
 
 
 def test_primes_have_no_divisor():
-    assert all(size % divisor for size in _draws(PRIME)[:200] for divisor in range(2, min(size, 260)))
+    assert all(size % divisor for size in _drawn_sizes(PRIME)[:200] for divisor in range(2, min(size, 260)))
 
 
 def test_sizes_of_one_text_are_distinct():

@@ -1,4 +1,4 @@
-"""The fixture ``put``: it writes runs into the results folder of the site."""
+"""The fixture ``write_backend_run``: it writes runs into the results folder of the site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Put = Callable[..., Path]
 
 
 @pytest.fixture
-def put(tmp_path: Path) -> Put:
+def write_backend_run(tmp_path: Path) -> Put:
     """Return a function ``(backend, run, *legs)`` that writes the legs as a run of the backend. It returns
     the results folder of all backends.
     """

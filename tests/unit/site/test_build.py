@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conformance.build_site_with_pages import registry
+from conformance.build_site_with_pages.build import build_site
+from conformance.build_site_with_pages.store.store import Store
 
 from conformance import cli
 from conformance.errors import UsageError
-from conformance.site import registry
-from conformance.site.build import build_site
-from conformance.site.store.store import Store
 
 TODAY = "2026-01-10"
 
@@ -28,7 +28,7 @@ def write_extra_pages(folder: Path, *names: str) -> Path:
     return folder
 
 
-def site(tmp_path: Path, extra_pages: Path | None) -> Path:
+def build_site_with_pages(tmp_path: Path, extra_pages: Path | None) -> Path:
     (tmp_path / "results").mkdir(exist_ok=True)
     out = tmp_path / "site"
     arguments = ["site", str(tmp_path / "results"), "-o", str(out), "--today", TODAY]
@@ -38,7 +38,7 @@ def site(tmp_path: Path, extra_pages: Path | None) -> Path:
 
 def test_the_site_contains_and_links_extra_pages(tmp_path: Path) -> None:
     names = ("documentation", "coverage")
-    out = site(tmp_path, write_extra_pages(tmp_path / "pages", *names))
+    out = build_site_with_pages(tmp_path, write_extra_pages(tmp_path / "pages", *names))
     for name in names:
         assert (out / name / "levels" / "index.html").read_text() == "levels"
         assert f'<a href="{name}/index.html">{name.capitalize()}</a>' in (out / "index.html").read_text()
@@ -49,8 +49,8 @@ def test_the_site_contains_and_links_extra_pages(tmp_path: Path) -> None:
 def test_rebuilding_without_extra_pages_removes_pages_and_links(
     extra_pages: str | None, tmp_path: Path
 ) -> None:
-    site(tmp_path, write_extra_pages(tmp_path / "pages", "documentation"))
-    out = site(tmp_path, tmp_path / extra_pages if extra_pages else None)
+    build_site_with_pages(tmp_path, write_extra_pages(tmp_path / "pages", "documentation"))
+    out = build_site_with_pages(tmp_path, tmp_path / extra_pages if extra_pages else None)
     assert not (out / "documentation").exists()
     assert "documentation/index.html" not in (out / "index.html").read_text()
 
@@ -71,7 +71,7 @@ def test_rebuilding_without_extra_pages_removes_pages_and_links(
 def test_invalid_extra_pages_are_rejected_and_the_site_is_unchanged(
     spoil: Callable[[Path], object], message: str, tmp_path: Path
 ) -> None:
-    out = site(tmp_path, None)
+    out = build_site_with_pages(tmp_path, None)
     before = (out / "index.html").read_text()
     folder = write_extra_pages(tmp_path / "pages", "documentation")
     spoil(folder)

@@ -41,8 +41,8 @@ def cells_of(data, backend):
     return backend_cells
 
 
-def test_a_run_becomes_a_matrix_cell(put, tmp_path):
-    code, out, data = build_site(put("cpu", "r1", site_leg()), tmp_path)
+def test_a_run_becomes_a_matrix_cell(write_backend_run, tmp_path):
+    code, out, data = build_site(write_backend_run("cpu", "r1", site_leg()), tmp_path)
     assert code == 0
     (cell,) = cells_of(data, "cpu")
     (run,) = cell["runs"]
@@ -53,8 +53,8 @@ def test_a_run_becomes_a_matrix_cell(put, tmp_path):
     assert "2.13.0+cpu" in (out / "backends" / "cpu.html").read_text()
 
 
-def test_backends_without_results_are_unknown_and_do_not_pass(put, tmp_path):
-    _, out, data = build_site(put("cpu", "r1", site_leg()), tmp_path)
+def test_backends_without_results_are_unknown_and_do_not_pass(write_backend_run, tmp_path):
+    _, out, data = build_site(write_backend_run("cpu", "r1", site_leg()), tmp_path)
     backends = registry.load()
     assert {entry["id"] for entry in data["backends"]} == set(backends) and len(backends) >= 8
     assert cells_of(data, "torch-npu") == []
@@ -75,8 +75,12 @@ def test_backends_without_results_are_unknown_and_do_not_pass(put, tmp_path):
         ("2025-10-11", "retired", "retired"),
     ],
 )
-def test_the_state_of_a_cell_depends_on_the_age_of_its_results(put, tmp_path, started, state, age):
-    _, out, data = build_site(put("cpu", "r1", site_leg(started=f"{started}T10:00:00+00:00")), tmp_path)
+def test_the_state_of_a_cell_depends_on_the_age_of_its_results(
+    write_backend_run, tmp_path, started, state, age
+):
+    _, out, data = build_site(
+        write_backend_run("cpu", "r1", site_leg(started=f"{started}T10:00:00+00:00")), tmp_path
+    )
     (cell,) = cells_of(data, "cpu")
     assert (cell["state"], cell["age"]) == (state, age)
     if state != "pass":
@@ -84,8 +88,8 @@ def test_the_state_of_a_cell_depends_on_the_age_of_its_results(put, tmp_path, st
         assert "last seen" in (out / "badges" / "cpu.svg").read_text() + (out / "index.html").read_text()
 
 
-def test_failing_refused_and_incomplete_cells(put, tmp_path):
-    results = put(
+def test_failing_refused_and_incomplete_cells(write_backend_run, tmp_path):
+    results = write_backend_run(
         "cpu",
         "r1",
         failing_leg(site_leg(), 0),
@@ -103,9 +107,9 @@ def test_failing_refused_and_incomplete_cells(put, tmp_path):
     assert ">fail, 3 modes<" in (out / "badges" / "cpu.svg").read_text()
 
 
-def test_the_newest_run_is_shown_with_its_regressions(put, tmp_path):
-    put("cpu", "z-old", site_leg(started="2026-01-05T00:00:00+00:00"))
-    results = put("cpu", "a-new", failing_leg(site_leg(), 3))
+def test_the_newest_run_is_shown_with_its_regressions(write_backend_run, tmp_path):
+    write_backend_run("cpu", "z-old", site_leg(started="2026-01-05T00:00:00+00:00"))
+    results = write_backend_run("cpu", "a-new", failing_leg(site_leg(), 3))
     _, out, data = build_site(results, tmp_path)
     (cell,) = cells_of(data, "cpu")
     assert [run["run"] for run in cell["runs"]] == ["a-new", "z-old"]
@@ -114,15 +118,15 @@ def test_the_newest_run_is_shown_with_its_regressions(put, tmp_path):
     assert cell["runs"][0]["regressed"][0] in (out / "backends" / "cpu.html").read_text()
 
 
-def test_each_build_is_a_column(put, tmp_path):
-    put("cpu", "r1", site_leg())
-    results = put("cpu", "r2", site_leg(kind="fork-like"))
+def test_each_build_is_a_column(write_backend_run, tmp_path):
+    write_backend_run("cpu", "r1", site_leg())
+    results = write_backend_run("cpu", "r2", site_leg(kind="fork-like"))
     _, out, data = build_site(results, tmp_path)
     assert {cell["kind"] for cell in cells_of(data, "cpu")} == {"public", "fork-like"}
     assert (out / "index.html").read_text().count('<th scope="col" data-build=') == 2
 
 
-def cell_states_of(results, tmp_path):
+def build_and_read_cell_states(results, tmp_path):
     _, out, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     return out, {cell["mode"]: (cell["state"], cell["missing_since"]) for cell in cells_of(data, "cpu")}
 
@@ -134,53 +138,56 @@ def legs_of_night(day, *modes, **changes):
     ]
 
 
-def test_a_cell_without_a_new_result_is_missing(put, tmp_path):
+def test_a_cell_without_a_new_result_is_missing(write_backend_run, tmp_path):
     """A cell without a result in the newest run is missing. The first run has two modes, the next two runs
     lack the second mode, and the last run has both modes again.
     """
     first = legs_of_night(5, *MODES)
-    put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
+    write_backend_run("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     for day in (6, 7):
         legs = legs_of_night(day, "eager")
-        results = put(
+        results = write_backend_run(
             "cpu",
             f"r{day}",
             *legs,
             provenance=provenance_of_night(day),
             table=matrix_table(*legs, missing=["compile"]),
         )
-    out, cell_states = cell_states_of(results, tmp_path)
+    out, cell_states = build_and_read_cell_states(results, tmp_path)
     assert cell_states == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
     page = (out / "index.html").read_text()
     assert "no result since 2026-01-06" in page and page.count('"state pass">pass</span> <a') == 1
     assert ">missing: no result" in (out / "badges" / "cpu-compile.svg").read_text()
     assert "cpu: missing" in (out / "badges" / "cpu.svg").read_text()
     last = legs_of_night(8, *MODES)
-    put("cpu", "r8", *last, provenance=provenance_of_night(8), table=matrix_table(*last))
-    assert cell_states_of(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+    write_backend_run("cpu", "r8", *last, provenance=provenance_of_night(8), table=matrix_table(*last))
+    assert build_and_read_cell_states(results, tmp_path)[1] == {
+        "eager": ("pass", None),
+        "compile": ("pass", None),
+    }
 
 
-def test_nights_are_ordered_by_receipt_and_not_by_the_backends_clock(put, tmp_path):
+def test_nights_are_ordered_by_receipt_and_not_by_the_backends_clock(write_backend_run, tmp_path):
     first = legs_of_night(5, *MODES)
-    put("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
+    write_backend_run("cpu", "r1", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     older_start = site_leg(started="2020-01-01T00:00:00+00:00")
-    results = put(
+    results = write_backend_run(
         "cpu",
         "r2",
         older_start,
         provenance=provenance_of_night(6),
         table=matrix_table(older_start, missing=["compile"]),
     )
-    assert cell_states_of(results, tmp_path)[1]["compile"][0] == "missing"
+    assert build_and_read_cell_states(results, tmp_path)[1]["compile"][0] == "missing"
 
 
-def test_older_versions_of_a_nightly_build_are_not_missing(put, tmp_path):
+def test_older_versions_of_a_nightly_build_are_not_missing(write_backend_run, tmp_path):
     """The build ``nightly`` is a different version of torch each night. Cells of older versions do not become
     missing cells.
     """
     for day, torch in ((5, "2.14.0.dev5"), (7, "2.14.0.dev7")):
         (leg,) = legs_of_night(day, "eager", torch=torch)
-        put(
+        write_backend_run(
             "cpu",
             f"r{day}",
             leg,
@@ -188,7 +195,7 @@ def test_older_versions_of_a_nightly_build_are_not_missing(put, tmp_path):
             table=matrix_table(leg, spec="nightly"),
         )
     (compile_leg,) = legs_of_night(6, "compile")
-    results = put(
+    results = write_backend_run(
         "cpu",
         "r6",
         compile_leg,
@@ -200,15 +207,15 @@ def test_older_versions_of_a_nightly_build_are_not_missing(put, tmp_path):
     assert "missing" not in (out / "badges" / "cpu.svg").read_text()
 
 
-def test_a_failed_start_does_not_hide_a_missing_cell(put, tmp_path):
+def test_a_failed_start_does_not_hide_a_missing_cell(write_backend_run, tmp_path):
     long = "2.13.0a0+git" + "f" * 40 + ".vendor.local.build7"
     (first,) = legs_of_night(5, "eager", torch=long)
-    put("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
+    write_backend_run("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
     refusal = refused_leg(mode="eager", torch=long)
     refusal["facts"] = {**refusal["facts"], "torch": {"kind": None, "abi": None}}
-    put("cpu", "r2", refusal, provenance=provenance_of_night(6), table=matrix_table(refusal))
+    write_backend_run("cpu", "r2", refusal, provenance=provenance_of_night(6), table=matrix_table(refusal))
     (compile_leg,) = legs_of_night(7, "compile", torch=long)
-    results = put(
+    results = write_backend_run(
         "cpu",
         "r3",
         compile_leg,
@@ -220,7 +227,7 @@ def test_a_failed_start_does_not_hide_a_missing_cell(put, tmp_path):
     assert cell_states["public", "eager"] == "missing"
 
 
-def test_two_builds_of_the_same_torch(put, tmp_path):
+def test_two_builds_of_the_same_torch(write_backend_run, tmp_path):
     """Two builds of a matrix can be the same torch. The first run has both builds, the second only 2.13.0,
     and the third neither. The last run determines the missing cells.
     """
@@ -230,34 +237,39 @@ def test_two_builds_of_the_same_torch(put, tmp_path):
         tables = [matrix_table(*legs, spec=spec) for spec in there or ["2.6.0"]]
         tables += [matrix_table(missing=["eager"], spec=spec) for spec in missing_specs]
         cells = [cell for cell_table in tables for cell in cell_table["cells"]]
-        results = put("cpu", f"r{day}", *legs, provenance=provenance_of_night(day), table={"cells": cells})
+        results = write_backend_run(
+            "cpu", f"r{day}", *legs, provenance=provenance_of_night(day), table={"cells": cells}
+        )
         expected = ("pass", None) if there else ("missing", "2026-01-07T23:00:00+00:00")
-        assert cell_states_of(results, tmp_path)[1]["eager"] == expected
+        assert build_and_read_cell_states(results, tmp_path)[1]["eager"] == expected
 
 
-def test_a_vendor_result_does_not_hide_a_missing_cell(put, tmp_path):
+def test_a_vendor_result_does_not_hide_a_missing_cell(write_backend_run, tmp_path):
     """A cell is missing if the newest run of the suite's own workflow has no result for it, even if a vendor
     reported a result.
     """
     (first,) = legs_of_night(1, "eager")
-    put("cpu", "r1", first, provenance=provenance_of_night(1), table=matrix_table(first))
+    write_backend_run("cpu", "r1", first, provenance=provenance_of_night(1), table=matrix_table(first))
     for day in (2, 8):
         (compile_leg,) = legs_of_night(day, "compile")
-        put(
+        write_backend_run(
             "cpu",
             f"r{day}",
             compile_leg,
             provenance=provenance_of_night(day),
             table=matrix_table(compile_leg, missing=["eager"]),
         )
-    results = put("cpu", "own", *legs_of_night(7, "eager"))
-    assert cell_states_of(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
+    results = write_backend_run("cpu", "own", *legs_of_night(7, "eager"))
+    assert build_and_read_cell_states(results, tmp_path)[1]["eager"] == (
+        "missing",
+        "2026-01-02T23:00:00+00:00",
+    )
 
 
 @pytest.mark.parametrize("change", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
-def test_an_invalid_result_does_not_hide_a_missing_cell(change, put, tmp_path):
+def test_an_invalid_result_does_not_hide_a_missing_cell(change, write_backend_run, tmp_path):
     first = legs_of_night(5, *MODES)
-    put("cpu", "r5", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
+    write_backend_run("cpu", "r5", *first, provenance=provenance_of_night(5), table=matrix_table(*first))
     legs = legs_of_night(6, *MODES)
     own_table = matrix_table(*legs)
     row = own_table["cells"][1]
@@ -270,25 +282,28 @@ def test_an_invalid_result_does_not_hide_a_missing_cell(change, put, tmp_path):
     legs = legs if change == "a refused file" else legs[:1]
     if change == "a refused file":
         legs[0]["started"] = "yesterday"
-    results = put("cpu", "r6", *legs, provenance=provenance_of_night(6), table=own_table)
-    assert cell_states_of(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
+    results = write_backend_run("cpu", "r6", *legs, provenance=provenance_of_night(6), table=own_table)
+    assert build_and_read_cell_states(results, tmp_path)[1]["compile"] == (
+        "missing",
+        "2026-01-06T23:00:00+00:00",
+    )
 
 
-def test_a_backends_clock_does_not_hide_a_failure(put, tmp_path):
-    put("cpu", "r5", *legs_of_night(5, "eager"), provenance=provenance_of_night(5))
+def test_a_backends_clock_does_not_hide_a_failure(write_backend_run, tmp_path):
+    write_backend_run("cpu", "r5", *legs_of_night(5, "eager"), provenance=provenance_of_night(5))
     older_start = failing_leg(site_leg(started="2020-01-01T00:00:00+00:00"), 0)
-    results = put("cpu", "r6", older_start, provenance=provenance_of_night(6))
-    assert cell_states_of(results, tmp_path)[1] == {"eager": ("fail", None)}
+    results = write_backend_run("cpu", "r6", older_start, provenance=provenance_of_night(6))
+    assert build_and_read_cell_states(results, tmp_path)[1] == {"eager": ("fail", None)}
 
 
-def test_cells_that_the_own_workflow_never_ran_are_not_missing(put, tmp_path):
+def test_cells_that_the_own_workflow_never_ran_are_not_missing(write_backend_run, tmp_path):
     (first,) = legs_of_night(5, "eager")
-    put("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
+    write_backend_run("cpu", "r1", first, provenance=provenance_of_night(5), table=matrix_table(first))
     (eager_leg,) = legs_of_night(6, "eager")
     eager_leg["facts"]["torch"] = {**eager_leg["facts"]["torch"], "abi": "0"}
-    put("cpu", "r2", eager_leg)
+    write_backend_run("cpu", "r2", eager_leg)
     (last,) = legs_of_night(7, "compile")
-    results = put(
+    results = write_backend_run(
         "cpu", "r3", last, provenance=provenance_of_night(7), table=matrix_table(last, missing=["eager"])
     )
     _, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
@@ -300,8 +315,8 @@ def test_cells_that_the_own_workflow_never_ran_are_not_missing(put, tmp_path):
     "content",
     ["", "[]", '{"cells": 3}', '{"cells": [1]}', '{"cells": [{"cell": {}}]}', "[" * 100_000, " " * (9 << 20)],
 )
-def test_an_invalid_table_is_reported_and_hides_nothing(content, put, tmp_path):
-    results = put("cpu", "r1", site_leg(), provenance=OURS)
+def test_an_invalid_table_is_reported_and_hides_nothing(content, write_backend_run, tmp_path):
+    results = write_backend_run("cpu", "r1", site_leg(), provenance=OURS)
     (results / "cpu" / "r1" / "matrix.json").write_text(content)
     code, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     assert code == 1 and [refusal["place"] for refusal in data["refused"]] == ["cpu/r1"]
@@ -309,15 +324,18 @@ def test_an_invalid_table_is_reported_and_hides_nothing(content, put, tmp_path):
     assert cells_of(data, "cpu")[0]["state"] == "pass"
 
 
-def test_only_matrix_tables_of_the_own_workflow_are_used(put, tmp_path):
+def test_only_matrix_tables_of_the_own_workflow_are_used(write_backend_run, tmp_path):
     first = site_leg(started="2026-01-07T00:00:00+00:00")
-    put("cpu", "r1", first, provenance=OURS, table=matrix_table(first))
+    write_backend_run("cpu", "r1", first, provenance=OURS, table=matrix_table(first))
     compile_leg = site_leg(started="2026-01-08T00:00:00+00:00", mode="compile")
-    results = put("cpu", "r2", compile_leg, table=matrix_table(compile_leg, missing=["eager"]))
-    assert cell_states_of(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+    results = write_backend_run("cpu", "r2", compile_leg, table=matrix_table(compile_leg, missing=["eager"]))
+    assert build_and_read_cell_states(results, tmp_path)[1] == {
+        "eager": ("pass", None),
+        "compile": ("pass", None),
+    }
 
 
-def test_without_a_build_every_backend_is_unknown(put, tmp_path):
+def test_without_a_build_every_backend_is_unknown(write_backend_run, tmp_path):
     (tmp_path / "results").mkdir()
     code, out, _ = build_site(tmp_path / "results", tmp_path)
     assert code == 0 and (out / "index.html").read_text().count('data-state="unknown"') == len(
@@ -328,10 +346,12 @@ def test_without_a_build_every_backend_is_unknown(put, tmp_path):
 VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "v/backend"}
 
 
-def test_the_provenance_of_a_run_is_shown(put, tmp_path):
-    put("cpu", "r1", site_leg())
+def test_the_provenance_of_a_run_is_shown(write_backend_run, tmp_path):
+    write_backend_run("cpu", "r1", site_leg())
     ours = {**VENDOR, "channel": "our-workflow", "repository": "o/suite", "run_id": "12", "commit": "a" * 40}
-    results = put("hpu-reference", "r1", site_leg(device="hpu", simulated=True), provenance=ours)
+    results = write_backend_run(
+        "hpu-reference", "r1", site_leg(device="hpu", simulated=True), provenance=ours
+    )
     code, _, data = build_site(results, tmp_path)
     assert (
         code == 1 and cells_of(data, "hpu-reference") == []
@@ -363,20 +383,22 @@ def write_registry(tmp_path: Path, **more: str) -> Path:
         ({"workflow": ".github/workflows/w.yml", "repository": "other/backend"}, False),
     ],
 )
-def test_only_the_registered_workflow_is_a_vendor(put, tmp_path, given, is_shown):
+def test_only_the_registered_workflow_is_a_vendor(write_backend_run, tmp_path, given, is_shown):
     folder = write_registry(
         tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-06-01"
     )
-    results = put("mine", "r1", site_leg(), provenance={**VENDOR, **given})
+    results = write_backend_run("mine", "r1", site_leg(), provenance={**VENDOR, **given})
     code, _, data = build_site(results, tmp_path, "--registry", str(folder))
     assert (code, bool(cells_of(data, "mine"))) == (0 if is_shown else 1, is_shown)
 
 
-def test_an_expired_registration_is_ignored(put, tmp_path):
+def test_an_expired_registration_is_ignored(write_backend_run, tmp_path):
     folder = write_registry(
         tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-01-01"
     )
-    results = put("mine", "r1", site_leg(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
+    results = write_backend_run(
+        "mine", "r1", site_leg(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"}
+    )
     code, _, data = build_site(results, tmp_path, "--registry", str(folder))
     assert code == 1 and "ended on 2026-01-01" in data["refused"][0]["why"]
 
@@ -384,7 +406,7 @@ def test_an_expired_registration_is_ignored(put, tmp_path):
 HOSTILE = "</td><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'`{{}}"
 
 
-class Tags(HTMLParser):
+class TagCollector(HTMLParser):
     """HTML parser that collects the tags of a page with their attributes."""
 
     def __init__(self) -> None:
@@ -395,17 +417,17 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def test_a_malicious_results_file_harms_nothing(put, tmp_path):
+def test_a_malicious_results_file_harms_nothing(write_backend_run, tmp_path):
     bad = failing_leg(site_leg(), 0, 1, message=HOSTILE)
     bad["problems"] = [HOSTILE]
     bad["facts"]["platform"] = bad["facts"]["backend"]["version"] = HOSTILE
     bad["facts"]["torch"].update(kind=HOSTILE, abi=HOSTILE, revision=HOSTILE)
     bad["torch"] = HOSTILE
     bad["target"] = {**bad["target"], "name": "hpu-reference", "device": HOSTILE}
-    _, out, data = build_site(put("cpu", "r1", bad), tmp_path)
+    _, out, data = build_site(write_backend_run("cpu", "r1", bad), tmp_path)
     assert cells_of(data, "hpu-reference") == []  # a run of one backend must not become a result of another
     for page in [*out.rglob("*.html"), *out.rglob("*.svg")]:
-        parser = Tags()
+        parser = TagCollector()
         parser.feed(page.read_text())
         for tag, attributes in parser.found:
             assert not any(name.startswith("on") for name in attributes), (page, tag)
@@ -427,8 +449,8 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
         (lambda leg: leg.update(extra="x"), "do not follow the schema"),
     ],
 )
-def test_invalid_and_restricted_runs_are_refused(put, tmp_path, change, why):
-    results = put("cpu", "r1", site_leg())
+def test_invalid_and_restricted_runs_are_refused(write_backend_run, tmp_path, change, why):
+    results = write_backend_run("cpu", "r1", site_leg())
     file = results / "cpu" / "r1" / "results.json"
     document = json.loads(file.read_text())
     change(document["legs"][0])
@@ -440,8 +462,8 @@ def test_invalid_and_restricted_runs_are_refused(put, tmp_path, change, why):
     assert str(tmp_path) not in (out / "data.json").read_text()
 
 
-def test_symbolic_links_invalid_files_and_unknown_backends_are_refused(put, tmp_path):
-    results = put("cpu", "r1", site_leg())
+def test_symbolic_links_invalid_files_and_unknown_backends_are_refused(write_backend_run, tmp_path):
+    results = write_backend_run("cpu", "r1", site_leg())
     (results / "cpu" / "r2").symlink_to(results / "cpu" / "r1")
     (results / "cpu" / "r3").mkdir()
     (results / "cpu" / "r3" / "results.json").symlink_to("/etc/passwd")
@@ -499,13 +521,13 @@ def test_invalid_registry_files_are_rejected(tmp_path, text, words_of_it):
         lambda leg: leg.update(samples="1"),
     ],
 )
-def test_a_wrong_summary_of_a_run_does_not_make_it_pass(put, tmp_path, lie):
+def test_a_wrong_summary_of_a_run_does_not_make_it_pass(write_backend_run, tmp_path, lie):
     false_leg = site_leg()
     lie(false_leg)
     if false_leg["results"]:
         false_leg = {**with_recounted_totals(false_leg), "planned": false_leg["planned"]}
     assert (false_leg["exit"], false_leg["complete"]) == (0, True)
-    _, out, data = build_site(put("cpu", "r1", false_leg), tmp_path)
+    _, out, data = build_site(write_backend_run("cpu", "r1", false_leg), tmp_path)
     assert [cell["state"] for cell in cells_of(data, "cpu")] in ([], ["fail"], ["incomplete"])
     assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
 
@@ -530,7 +552,7 @@ def leg_of_own_build(index):
     }
 
 
-def leg_declaring(*patterns):
+def leg_with_unsupported_patterns(*patterns):
     declaring_leg = site_leg()
     declared = {**declaring_leg["target"]["declared"], "unsupported": dict.fromkeys(patterns, "no")}
     return {**declaring_leg, "target": {**declaring_leg["target"], "declared": declared}}
@@ -540,28 +562,31 @@ def leg_declaring(*patterns):
     ("legs", "why"),
     [
         (lambda: [leg_of_own_build(index) for index in range(9)], "it has 9 builds of torch"),
-        (lambda: [leg_declaring(*map(str, range(401)))], "it declares 401 patterns unsupported"),
-        (lambda: [leg_declaring("a" * 201)], "it declares 'aaaa"),
-        (lambda: [leg_declaring("?*" * 9)], "it declares '?*"),
+        (
+            lambda: [leg_with_unsupported_patterns(*map(str, range(401)))],
+            "it declares 401 patterns unsupported",
+        ),
+        (lambda: [leg_with_unsupported_patterns("a" * 201)], "it declares 'aaaa"),
+        (lambda: [leg_with_unsupported_patterns("?*" * 9)], "it declares '?*"),
     ],
 )
-def test_files_with_too_many_builds_or_patterns_are_refused(legs, why, put, tmp_path):
+def test_files_with_too_many_builds_or_patterns_are_refused(legs, why, write_backend_run, tmp_path):
     new_legs = legs()
-    results = put("cpu", "r1", *new_legs)
+    results = write_backend_run("cpu", "r1", *new_legs)
     _, _, data = build_site(results, tmp_path)
     assert cells_of(data, "cpu") == [] and data["refused"][0]["why"].startswith(why)
     # The size of the suite's own matrix is not limited.
-    put("cpu", "r2", *new_legs, provenance=OURS)
+    write_backend_run("cpu", "r2", *new_legs, provenance=OURS)
     _, _, data = build_site(results, tmp_path, "--our-repository", "o/suite")
     assert len(cells_of(data, "cpu")) == len(new_legs)
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_invalid_run_does_not_hide_other_runs(put, tmp_path, name):
+def test_an_invalid_run_does_not_hide_other_runs(write_backend_run, tmp_path, name):
     odd = site_leg(mode="graph")
     ODD[name](odd)
-    results = put("cpu", "r1", site_leg())
-    put("cpu", "odd", site_leg(mode="graph"))
+    results = write_backend_run("cpu", "r1", site_leg())
+    write_backend_run("cpu", "odd", site_leg(mode="graph"))
     file = results / "cpu" / "odd" / "results.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "legs": [odd]}))  # not in the suite's format
     code, _, data = build_site(results, tmp_path)
@@ -569,41 +594,41 @@ def test_an_invalid_run_does_not_hide_other_runs(put, tmp_path, name):
     assert [cell["mode"] for cell in cells_of(data, "cpu")] == ["eager"]
 
 
-def test_a_run_with_one_invalid_leg_is_refused_completely(put, tmp_path):
-    results = put("cpu", "r1", site_leg(), site_leg(mode="graph", selection="add"))
+def test_a_run_with_one_invalid_leg_is_refused_completely(write_backend_run, tmp_path):
+    results = write_backend_run("cpu", "r1", site_leg(), site_leg(mode="graph", selection="add"))
     _, _, data = build_site(results, tmp_path)
     assert len(data["refused"]) == 1 and cells_of(data, "cpu") == []
 
 
-def test_a_run_is_compared_with_the_last_run_that_has_results(put, tmp_path):
-    put("cpu", "1", site_leg(started="2026-01-05T00:00:00+00:00"))
-    put("cpu", "2", {**refused_leg("eager"), "started": "2026-01-06T00:00:00+00:00"})
-    results = put("cpu", "3", failing_leg(site_leg(), 0))
+def test_a_run_is_compared_with_the_last_run_that_has_results(write_backend_run, tmp_path):
+    write_backend_run("cpu", "1", site_leg(started="2026-01-05T00:00:00+00:00"))
+    write_backend_run("cpu", "2", {**refused_leg("eager"), "started": "2026-01-06T00:00:00+00:00"})
+    results = write_backend_run("cpu", "3", failing_leg(site_leg(), 0))
     _, _, data = build_site(results, tmp_path)
     runs = cells_of(data, "cpu")[0]["runs"]
     assert [(run["compared_with"], len(run["regressed"])) for run in runs] == [("1", 1), (None, 0), (None, 0)]
 
 
-def test_a_self_reported_run_does_not_replace_an_attested_run(put, tmp_path):
+def test_a_self_reported_run_does_not_replace_an_attested_run(write_backend_run, tmp_path):
     folder = write_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
     fail = failing_leg(site_leg(started="2026-01-08T00:00:00+00:00"), 0)
-    put("mine", "attested", fail, provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
-    results = put("mine", "said", site_leg())
+    write_backend_run("mine", "attested", fail, provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
+    results = write_backend_run("mine", "said", site_leg())
     _, _, data = build_site(results, tmp_path, "--registry", str(folder))
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["fail"]
 
 
-def test_the_date_of_a_run_is_not_later_than_its_receipt(put, tmp_path):
+def test_the_date_of_a_run_is_not_later_than_its_receipt(write_backend_run, tmp_path):
     folder = write_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
     old = {**VENDOR, "workflow": ".github/workflows/w.yml", "received": "2025-11-01T00:00:00+00:00"}
     _, _, data = build_site(
-        put("mine", "r1", site_leg(), provenance=old), tmp_path, "--registry", str(folder)
+        write_backend_run("mine", "r1", site_leg(), provenance=old), tmp_path, "--registry", str(folder)
     )
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["stale"]
 
 
-def test_the_site_never_replaces_a_results_folder(put, tmp_path):
-    results = put("cpu", "r1", site_leg())
+def test_the_site_never_replaces_a_results_folder(write_backend_run, tmp_path):
+    results = write_backend_run("cpu", "r1", site_leg())
     (results / "data.json").write_text("{}")
     for output in (results, results / "cpu", tmp_path):
         assert cli.main(["site", str(results), "-o", str(output)]) == 2
@@ -612,10 +637,12 @@ def test_the_site_never_replaces_a_results_folder(put, tmp_path):
     assert cli.main(["site", str(results), "-o", str(tmp_path / "file")]) == 2
 
 
-def test_a_folder_that_is_not_a_site_is_not_replaced(put, tmp_path):
+def test_a_folder_that_is_not_a_site_is_not_replaced(write_backend_run, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("keep")
-    assert cli.main(["site", str(put("cpu", "r1", site_leg())), "-o", str(tmp_path / "site")]) == 2
+    assert (
+        cli.main(["site", str(write_backend_run("cpu", "r1", site_leg())), "-o", str(tmp_path / "site")]) == 2
+    )
     assert (tmp_path / "site" / "mine.txt").exists()
 
 
@@ -637,10 +664,10 @@ def test_the_age_of_a_result():
     ] == [*("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")]
 
 
-def test_the_health_of_the_suite_is_computed_from_its_own_devices(put, tmp_path):
+def test_the_health_of_the_suite_is_computed_from_its_own_devices(write_backend_run, tmp_path):
     flaky = with_rows(site_leg(), {site_leg()["results"][0]["id"]: {"verdict": "flaky"}})
-    put("cpu", "r1", {**flaky, "exit": 1})
-    results = put("torch-npu", "r1", failing_leg(site_leg(device="npu"), 1))
+    write_backend_run("cpu", "r1", {**flaky, "exit": 1})
+    results = write_backend_run("torch-npu", "r1", failing_leg(site_leg(device="npu"), 1))
     build_site(results, tmp_path)
     page = (tmp_path / "site" / "interop.html").read_text().partition("Health of the suite")[2]
     assert "cpu, eager" in page and "1 flaky" in page and "npu" not in page

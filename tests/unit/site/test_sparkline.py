@@ -12,26 +12,29 @@ from conformance.site import suite_health
 from conformance.site.sparkline import Trend
 
 
-def day(number: int) -> datetime.datetime:
+def day_of_january(number: int) -> datetime.datetime:
     return datetime.datetime(2026, 1, number)
 
 
 def test_the_points_of_a_trend_line() -> None:
-    trend = Trend.of([(day(1), 0.5), (day(2), 1.0), (day(5), 0.75)])
+    trend = Trend.of([(day_of_january(1), 0.5), (day_of_january(2), 1.0), (day_of_january(5), 0.75)])
     assert trend is not None
-    assert (trend.first.day, trend.last.day, trend.low, trend.high) == (1, 5, 0.5, 1.0)
+    assert (trend.first.day_of_january, trend.last.day_of_january, trend.low, trend.high) == (1, 5, 0.5, 1.0)
     assert trend.points == "0.0,57.0 75.0,3.0 300.0,30.0"
 
 
 def test_a_step_line_keeps_each_value_until_the_next() -> None:
-    trend = Trend.of([(day(1), 0), (day(2), 2), (day(3), 2), (day(5), 1)], steps=True)
+    trend = Trend.of(
+        [(day_of_january(1), 0), (day_of_january(2), 2), (day_of_january(3), 2), (day_of_january(5), 1)],
+        steps=True,
+    )
     assert trend is not None
     assert trend.points == "0.0,57.0 75.0,57.0 75.0,3.0 150.0,3.0 300.0,3.0 300.0,30.0"
 
 
 def test_one_value_has_no_trend_and_equal_values_are_a_horizontal_line() -> None:
-    assert Trend.of([(day(1), 0.5)]) is None
-    trend = Trend.of([(day(1), 0.5), (day(1), 0.5)])
+    assert Trend.of([(day_of_january(1), 0.5)]) is None
+    trend = Trend.of([(day_of_january(1), 0.5), (day_of_january(1), 0.5)])
     assert trend is not None and trend.points == "0.0,57.0 0.0,57.0"
 
 

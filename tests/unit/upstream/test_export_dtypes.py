@@ -17,7 +17,7 @@ from tests.support.sample_deviating_leg import leg, row
 KNOWN = Databases({"add": "BinaryUfuncInfo", "rand_like": "OpInfo"}, {"nn.Linear": False}, frozenset())
 
 
-def refused_pairs(*rows):
+def exported_refusals(*rows):
     pairs, unexported = export_dtypes.refused_dtypes(leg(*rows), KNOWN)
     return pairs, {each.id: each.reason for each in unexported}
 
@@ -26,20 +26,22 @@ def refused_pairs(*rows):
     "refused", [row("value/add@int8", "unsupported"), row("value/add@int8", "xfail", "refused")]
 )
 def test_a_refused_call_removes_the_dtype(refused):
-    assert refused_pairs(refused, row("value/add@float32", "pass")) == ([("add", "int8")], {})
+    assert exported_refusals(refused, row("value/add@float32", "pass")) == ([("add", "int8")], {})
 
 
 def test_other_refusals_do_not_remove_a_dtype_whose_call_passed():
     refused = row("value/add@int8", "unsupported")
-    assert refused_pairs(refused, row("fake/add@int8", "pass")) == ([("add", "int8")], {})
+    assert exported_refusals(refused, row("fake/add@int8", "pass")) == ([("add", "int8")], {})
     works = row("value/add@int8", "pass")
-    pairs, unexported = refused_pairs(works, row("out/add@int8", "unsupported"))
+    pairs, unexported = exported_refusals(works, row("out/add@int8", "unsupported"))
     assert pairs == [] and unexported == {"out/add@int8": "a list of dtypes cannot express this deviation"}
 
 
 def test_without_a_call_nothing_is_known_of_the_dtype():
-    assert refused_pairs(row("random/rand_like@int8", "unsupported"))[0] == [("rand_like", "int8")]
-    assert refused_pairs(row("out/add@int8", "unsupported"), row("views/add@int8", "unsupported"))[0] == []
+    assert exported_refusals(row("random/rand_like@int8", "unsupported"))[0] == [("rand_like", "int8")]
+    assert (
+        exported_refusals(row("out/add@int8", "unsupported"), row("views/add@int8", "unsupported"))[0] == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_without_a_call_nothing_is_known_of_the_dtype():
     ],
 )
 def test_results_that_a_list_of_dtypes_cannot_express_are_reported(found):
-    pairs, unexported = refused_pairs(found)
+    pairs, unexported = exported_refusals(found)
     assert pairs == [] and list(unexported) == [found["id"]]
 
 

@@ -18,13 +18,13 @@ HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"
 
 
 @pytest.fixture(autouse=True)
-def databases():
+def operator_databases():
     """Restore the decorators in torch's operator databases after the test."""
     infos = [*op_db(), *module_db(), *optim_db()]
-    original_decorators = [info.decorators for info in infos]
+    original_decorators = [info.decorators_of_test for info in infos]
     yield
-    for info, decorators in zip(infos, original_decorators, strict=True):
-        info.decorators = decorators
+    for info, decorators_of_test in zip(infos, original_decorators, strict=True):
+        info.decorators_of_test = decorators_of_test
 
 
 def export_file(tmp_path, *rows, device="cpu"):
@@ -34,15 +34,15 @@ def export_file(tmp_path, *rows, device="cpu"):
     return path
 
 
-def decorators(infos, name, *of):
+def decorators_of_test(infos, name, *of):
     (info,) = (info for info in infos if getattr(info, "full_name", info.name) == name)
     return info.get_decorators(*of, {})
 
 
 def decorators_added_by(path, infos, name, *of):
-    before = len(decorators(infos, name, *of))
+    before = len(decorators_of_test(infos, name, *of))
     runpy.run_path(str(path))
-    return decorators(infos, name, *of)[before:]
+    return decorators_of_test(infos, name, *of)[before:]
 
 
 def test_upstream_finds_the_decorator_of_a_test(tmp_path):
@@ -51,13 +51,13 @@ def test_upstream_finds_the_decorator_of_a_test(tmp_path):
     )
     of = ("TestCommon", "test_out", "cpu")
     assert decorators_added_by(path, op_db(), "add", *of, torch.float32) == [unittest.expectedFailure]
-    assert unittest.expectedFailure in decorators(op_db(), "add", *of, torch.int64)
+    assert unittest.expectedFailure in decorators_of_test(op_db(), "add", *of, torch.int64)
     for variant in (
         ("TestCommon", "test_out", "cpu", torch.float64),
         ("TestCommon", "test_out", "cuda", torch.float32),
         ("TestCommon", "test_dtypes", "cpu", torch.float32),
     ):
-        assert unittest.expectedFailure not in decorators(op_db(), "add", *variant)
+        assert unittest.expectedFailure not in decorators_of_test(op_db(), "add", *variant)
 
 
 def test_decorators_of_modules_and_optimizers(tmp_path):
@@ -71,7 +71,7 @@ def test_decorators_of_modules_and_optimizers(tmp_path):
     )
     assert linear == [unittest.expectedFailure]
     of = ("TestOptimRenewed", "test_param_groups_lr", "cpu", torch.float32)
-    assert unittest.expectedFailure in decorators(optim_db(), "Adam", *of)
+    assert unittest.expectedFailure in decorators_of_test(optim_db(), "Adam", *of)
 
 
 def test_a_crashing_test_is_skipped_with_its_reason(tmp_path):
@@ -90,9 +90,9 @@ def test_a_result_that_does_not_vary_with_the_dtype(tmp_path):
 def test_a_second_import_adds_nothing(tmp_path):
     path = export_file(tmp_path, row("out/add@float32", "xfail", "value"))
     module = runpy.run_path(str(path))
-    before = [info.decorators for info in op_db()]
+    before = [info.decorators_of_test for info in op_db()]
     module["apply"]()
-    assert [info.decorators for info in op_db()] == before
+    assert [info.decorators_of_test for info in op_db()] == before
 
 
 def test_an_out_of_tree_device_is_found_by_both_of_its_names(tmp_path, monkeypatch):
@@ -100,7 +100,7 @@ def test_an_out_of_tree_device_is_found_by_both_of_its_names(tmp_path, monkeypat
     monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "mydev")
     runpy.run_path(str(path))
     for device in ("mydev", "privateuse1"):
-        applied = decorators(op_db(), "add", "TestCommon", "test_out", device, torch.float32)
+        applied = decorators_of_test(op_db(), "add", "TestCommon", "test_out", device, torch.float32)
         assert applied.count(unittest.expectedFailure) == 1
 
 

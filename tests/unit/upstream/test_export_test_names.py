@@ -26,12 +26,12 @@ def exported_text(device):
     )
 
 
-def names_in(of):
+def exported_names_of(of):
     return [line.partition("  # ")[0] for line in of.splitlines() if line and not line.startswith("#")]
 
 
 def test_names_of_a_built_in_device():
-    test_names = names_in(exported_text("hpu"))
+    test_names = exported_names_of(exported_text("hpu"))
     assert "TestCommonHPU.test_out_nn_functional_relu_hpu_float32" in test_names
     assert "TestCommonHPU.test_errors_add_hpu" in test_names
     assert "TestModuleHPU.test_forward_nn_BatchNorm1d_train_mode_hpu_float32" in test_names
@@ -40,7 +40,7 @@ def test_names_of_a_built_in_device():
 
 
 def test_names_of_an_out_of_tree_device():
-    assert "TestCommonPRIVATEUSE1.test_out_add_mydev_int64" in names_in(exported_text("mydev"))
+    assert "TestCommonPRIVATEUSE1.test_out_add_mydev_int64" in exported_names_of(exported_text("mydev"))
 
 
 def test_each_name_is_followed_by_its_decision():

@@ -9,20 +9,20 @@ from conformance.worker import continued_cases
 from conformance.worker.continued_cases import BegunResults
 
 
-def begin(journal: Journal, *results: str, attempt: int = 1) -> None:
+def write_begin_events(journal: Journal, *results: str, attempt: int = 1) -> None:
     for result_id in results:
         journal.write("dtype", worker="w", id=result_id, attempt=attempt)
 
 
 def test_results_that_have_begun_are_included_after_the_mark(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    begin(journal, "p/s@int64", "p/s2@int64")
+    write_begin_events(journal, "p/s@int64", "p/s2@int64")
     begun, begun_again = BegunResults(tmp_path, 1), BegunResults(tmp_path, 2)
     assert not begun.include("a::x[p/s]", "p/s@int64")
     continued_cases.mark(tmp_path, "a::x[p/s]")
     assert begun.include("a::x[p/s]", "p/s@int64") and not begun.include("a::x[p/s]", "p/s@float32")
     assert not begun.include("b::x[p/s]", "p/s@int64") and not begun_again.include("a::x[p/s]", "p/s@int64")
-    begin(journal, "p/s@float32")
+    write_begin_events(journal, "p/s@float32")
     assert begun.include("a::x[p/s]", "p/s@float32") and begun.include("a::x[p/s]", "p/s@int64")
     continued_cases.remove_marks(tmp_path)
     assert not begun.include("a::x[p/s]", "p/s@int64")

@@ -25,24 +25,24 @@ from conformance.worker.executor import Executor
 Check = Callable[[Recorder, int], None]
 
 
-def fails(recorder: Recorder, turn: int) -> None:
+def fail_always(recorder: Recorder, turn: int) -> None:
     recorder.fail(Kind.VALUE, f"{turn} of 5 differ", sample=2)
 
 
-def passes(recorder: Recorder, turn: int) -> None:
+def pass_always(recorder: Recorder, turn: int) -> None:
     recorder.compared(1)
 
 
-def fails_elsewhere(recorder: Recorder, turn: int) -> None:
+def fail_with_changing_sample(recorder: Recorder, turn: int) -> None:
     recorder.fail(Kind.VALUE, f"{turn} of 5 differ", sample=3)
 
 
-def refuses(recorder: Recorder, turn: int) -> None:
+def raise_refusal(recorder: Recorder, turn: int) -> None:
     recorder.fail(Kind.REFUSED, "no kernel")
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result, int]]]:
+def run_with_executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result, int]]]:
     def run_checks(*checks: Check, attempt: int = 1) -> tuple[Result, int]:
         turns = iter(range(len(checks)))
         count = 0
@@ -68,43 +68,52 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
 @pytest.mark.parametrize(
     ("second", "note"),
     [
-        (passes, "it ends as pass"),
-        (fails_elsewhere, "it fails differently (samples that did not fail before: 3)"),
-        (refuses, "it fails differently (kinds value → refused)"),
+        (pass_always, "it ends as pass"),
+        (fail_with_changing_sample, "it fails differently (samples that did not fail before: 3)"),
+        (raise_refusal, "it fails differently (kinds value → refused)"),
     ],
 )
 def test_a_failure_that_differs_in_the_rerun_is_intermittent(
-    run: Callable[..., tuple[Result, int]], second: Check, note: str
+    run_with_executor: Callable[..., tuple[Result, int]], second: Check, note: str
 ) -> None:
-    result, count = run(fails, second)
+    result, count = run_with_executor(fail_always, second)
     assert (result.verdict, result.intermittent, count) == (Verdict.FAIL, True, 2)
     assert result.notes == [f"intermittent: rerun at once, {note}"]
     assert [failure.message for failure in result.failures] == ["0 of 5 differ"]
     assert Result.from_json(result.to_json()) == dataclasses.replace(result, seconds=round(result.seconds, 4))
 
 
-def test_parity_does_not_hide_another_basis_in_the_rerun(run: Callable[..., tuple[Result, int]]) -> None:
+def test_parity_does_not_hide_another_basis_in_the_rerun(
+    run_with_executor: Callable[..., tuple[Result, int]],
+) -> None:
     def differs(recorder: Recorder, turn: int) -> None:
         recorder.fail(Kind.ERROR_TYPE, "raised another error", basis=Basis.PARITY)
 
-    result, _ = run(differs, fails)
+    result, _ = run_with_executor(differs, fail_always)
     assert [failure.basis for failure in result.failures] == [Basis.DOCUMENTED, Basis.PARITY]
     assert (result.intermittent, result.failure_count) == (True, 2)
-    result, _ = run(fails, differs)
+    result, _ = run_with_executor(fail_always, differs)
     assert [failure.basis for failure in result.failures] == [Basis.DOCUMENTED]
 
 
-def test_a_failure_that_repeats_is_not_intermittent(run: Callable[..., tuple[Result, int]]) -> None:
-    result, count = run(fails, fails)
+def test_a_failure_that_repeats_is_not_intermittent(
+    run_with_executor: Callable[..., tuple[Result, int]],
+) -> None:
+    result, count = run_with_executor(fail_always, fail_always)
     assert (result.intermittent, result.notes, count) == (False, [], 2)
 
 
 def test_passes_refusals_and_later_attempts_are_not_rerun(
-    run: Callable[..., tuple[Result, int]], monkeypatch: pytest.MonkeyPatch
+    run_with_executor: Callable[..., tuple[Result, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(passes)[1] == run(refuses)[1] == run(fails, attempt=2)[1] == 1
+    assert (
+        run_with_executor(pass_always)[1]
+        == run_with_executor(raise_refusal)[1]
+        == run_with_executor(fail_always, attempt=2)[1]
+        == 1
+    )
     monkeypatch.setattr(executor, "REPEATED_SECONDS", 0)
-    assert run(fails)[1] == 1
+    assert run_with_executor(fail_always)[1] == 1
 
 
 def test_a_capability_that_crashes_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -146,7 +155,7 @@ def test_an_unknown_value_of_a_capability_is_a_usage_error(tmp_path: Path) -> No
 def test_a_result_can_end_at_its_first_failure(monkeypatch: pytest.MonkeyPatch, first_only: bool) -> None:
     def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         trial = recorder.scratch()
-        fails(trial, 1)
+        fail_always(trial, 1)
         recorder.merge(trial)
         recorder.fail(Kind.STATE, "another")
         raise ValueError

@@ -50,7 +50,7 @@ def lazy_target(hooks: dict[str, str] | None = None) -> Target:
 
 
 @pytest.fixture()
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def numbers_drawn_by_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Reset the counters of the fake device. Return an empty list, to which a check appends one number per
     call.
     """
@@ -59,12 +59,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return recorded_calls
 
 
-def _check_that_counts_operator(calls: list[int], name: str | None) -> Callable[..., None]:
+def _check_that_counts_operator(numbers_drawn_by_calls: list[int], name: str | None) -> Callable[..., None]:
     def check(target: Target, subject: Any, recorder: Recorder) -> None:
-        calls.append(int(torch.randint(0, 1 << 30, ())))
+        numbers_drawn_by_calls.append(int(torch.randint(0, 1 << 30, ())))
         recorder.compared(1)
         recorder.samples(1, 1)
-        if name is not None and len(calls) == 2:
+        if name is not None and len(numbers_drawn_by_calls) == 2:
             counts[name] = counts.get(name, 0) + 1
 
     return check
@@ -82,35 +82,41 @@ def _run_with_check(
 
 
 def test_a_check_runs_twice_from_the_same_seed_and_the_second_run_is_used(
-    monkeypatch: pytest.MonkeyPatch, calls: list[int]
+    monkeypatch: pytest.MonkeyPatch, numbers_drawn_by_calls: list[int]
 ) -> None:
     before = steps
     result = _run_with_check(
-        monkeypatch, _check_that_counts_operator(calls, "aten::add.Tensor"), lazy_target()
+        monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, "aten::add.Tensor"), lazy_target()
     )
-    assert len(calls) == 2
-    assert calls[0] == calls[1]
+    assert len(numbers_drawn_by_calls) == 2
+    assert numbers_drawn_by_calls[0] == numbers_drawn_by_calls[1]
     assert (result.verdict, result.comparisons) == (Verdict.PASS, 1)
     assert steps > before
 
 
 @pytest.mark.parametrize("name", [None, "aten::copy_"])
 def test_a_result_without_a_graph_run_is_vacuous(
-    monkeypatch: pytest.MonkeyPatch, calls: list[int], name: str | None
+    monkeypatch: pytest.MonkeyPatch, numbers_drawn_by_calls: list[int], name: str | None
 ) -> None:
-    result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, name), lazy_target())
+    result = _run_with_check(monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, name), lazy_target())
     assert result.verdict is Verdict.VACUOUS
     assert "no operator of the subject ran in a lazy graph; expected add" in result.failures[0].message
 
 
-def test_a_target_without_counters_gets_a_note(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
-    result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, None), lazy_target({}))
+def test_a_target_without_counters_gets_a_note(
+    monkeypatch: pytest.MonkeyPatch, numbers_drawn_by_calls: list[int]
+) -> None:
+    result = _run_with_check(monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, None), lazy_target({}))
     assert result.verdict is Verdict.PASS
     assert "declares no hook executed_ops" in result.notes[0]
 
 
-def test_properties_about_errors_need_no_kernel(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
-    result = _run_with_check(monkeypatch, _check_that_counts_operator(calls, None), lazy_target(), runs=False)
+def test_properties_about_errors_need_no_kernel(
+    monkeypatch: pytest.MonkeyPatch, numbers_drawn_by_calls: list[int]
+) -> None:
+    result = _run_with_check(
+        monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, None), lazy_target(), runs=False
+    )
     assert (result.verdict, result.notes) == (Verdict.PASS, [])
 
 

@@ -29,7 +29,7 @@ PLANS: Plans = {
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plan_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(plan_cache.VARIABLE, raising=False)
     return tmp_path / "conformance" / "plans"
@@ -81,9 +81,9 @@ def test_a_setting_of_torch_s_databases_has_a_different_key(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"plan": {}}'])
-def test_a_damaged_cache_file_is_ignored(cache: Path, content: str) -> None:
-    cache.mkdir(parents=True)
-    (cache / f"{cache_key()}.json").write_text(content)
+def test_a_damaged_cache_file_is_ignored(plan_cache_folder: Path, content: str) -> None:
+    plan_cache_folder.mkdir(parents=True)
+    (plan_cache_folder / f"{cache_key()}.json").write_text(content)
     assert plan_cache.load_plans(cache_key()) is None
 
 
@@ -95,17 +95,17 @@ def test_an_unwritable_cache_folder_is_not_an_error(tmp_path: Path, monkeypatch:
     assert plan_cache.load_plans(cache_key()) is None
 
 
-def test_the_cache_can_be_disabled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_can_be_disabled(plan_cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(plan_cache.VARIABLE, "0")
     plan_cache.store_plans(cache_key(), PLANS)
-    assert not cache.exists()
+    assert not plan_cache_folder.exists()
 
 
-def test_the_oldest_plans_are_removed_first(cache: Path) -> None:
+def test_the_oldest_plans_are_removed_first(plan_cache_folder: Path) -> None:
     for number in range(plan_cache.MAX_FILES + 3):
         plan_cache.store_plans(f"key{number}", PLANS)
-        os.utime(cache / f"key{number}.json", (number, number))
-    names = {file.stem for file in cache.iterdir()}
+        os.utime(plan_cache_folder / f"key{number}.json", (number, number))
+    names = {file.stem for file in plan_cache_folder.iterdir()}
     assert (
         len(names) == plan_cache.MAX_FILES
         and "key0" not in names
@@ -114,7 +114,7 @@ def test_the_oldest_plans_are_removed_first(cache: Path) -> None:
 
 
 @pytest.mark.nightly("computes the whole plan twice")
-def test_a_cached_plan_equals_the_computed_plan(tmp_path: Path, cache: Path) -> None:
+def test_a_cached_plan_equals_the_computed_plan(tmp_path: Path, plan_cache_folder: Path) -> None:
     answers = []
     for number in range(2):
         file = tmp_path / f"{number}.json"
@@ -123,7 +123,7 @@ def test_a_cached_plan_equals_the_computed_plan(tmp_path: Path, cache: Path) -> 
         environment = os.environ | {"PYTHONHASHSEED": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
         subprocess.run(command, check=True, env=environment)
         answers.append(json.loads(file.read_text()))
-        assert len(list(cache.iterdir())) == 1
+        assert len(list(plan_cache_folder.iterdir())) == 1
     assert answers[0] == answers[1]
 
 
@@ -134,7 +134,7 @@ def test_a_cached_plan_equals_the_computed_plan(tmp_path: Path, cache: Path) -> 
         '{"plan": {"dtypes": [], "cases": [["a"]]}, "full": 3, "here": []}',
     ],
 )
-def test_an_invalid_cached_plan_is_ignored(cache: Path, content: str) -> None:
-    cache.mkdir(parents=True)
-    (cache / f"{cache_key()}.json").write_text(content)
+def test_an_invalid_cached_plan_is_ignored(plan_cache_folder: Path, content: str) -> None:
+    plan_cache_folder.mkdir(parents=True)
+    (plan_cache_folder / f"{cache_key()}.json").write_text(content)
     assert plan_cache.load_plans(cache_key()) is None

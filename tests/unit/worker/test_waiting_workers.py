@@ -12,7 +12,7 @@ from conformance.worker.waiting_workers import WaitingWorkers
 
 
 @dataclasses.dataclass(eq=False)
-class Node:
+class FakeNode:
     """A fake worker; its process id is its only field."""
 
     pid: int
@@ -22,7 +22,7 @@ class Node:
         return types.SimpleNamespace(_io=types.SimpleNamespace(popen=types.SimpleNamespace(pid=self.pid)))
 
 
-class Scheduler:
+class FakeScheduler:
     """A fake scheduler with workers that run items. It records which workers wait."""
 
     def __init__(self) -> None:
@@ -37,23 +37,23 @@ class Scheduler:
         self.waiting = nodes
 
 
-class Machine:
+class SimulatedMachine:
     """A machine with workers. A test sets the clock and the processor time of each worker."""
 
     def __init__(self) -> None:
-        self.scheduler = Scheduler()
+        self.scheduler = FakeScheduler()
         self.used: dict[int, float | None] = {}
         self.now = 0.0
         self.watch = WaitingWorkers(None, self.scheduler, lambda pid: self.used[pid], lambda: self.now)
 
-    def worker(self, pid: int, item: int) -> Node:
-        node = Node(pid)
+    def worker(self, pid: int, item: int) -> FakeNode:
+        node = FakeNode(pid)
         self.used[pid] = 0.0
         self.scheduler.nodes.append(node)
         self.scheduler.running[node] = item
         return node
 
-    def pass_seconds(self, seconds: int, busy: tuple[Node, ...] = ()) -> None:
+    def pass_seconds(self, seconds: int, busy: tuple[FakeNode, ...] = ()) -> None:
         for _ in range(seconds):
             self.watch.look()
             self.now += 1.0
@@ -63,7 +63,7 @@ class Machine:
 
 
 def test_an_idle_worker_waits_and_a_busy_one_does_not() -> None:
-    machine = Machine()
+    machine = SimulatedMachine()
     idle, busy = machine.worker(1, 0), machine.worker(2, 1)
     machine.pass_seconds(2, (busy,))
     assert machine.scheduler.waiting == set()
@@ -74,7 +74,7 @@ def test_an_idle_worker_waits_and_a_busy_one_does_not() -> None:
 
 
 def test_each_item_begins_anew() -> None:
-    machine = Machine()
+    machine = SimulatedMachine()
     node = machine.worker(1, 0)
     for item in range(5):
         machine.scheduler.running[node] = item
@@ -86,7 +86,7 @@ def test_a_slow_device_gets_no_additional_work() -> None:
     """If an item was idle for 10 s and then finished, the next item counts as waiting only after 30 idle
     seconds.
     """
-    machine = Machine()
+    machine = SimulatedMachine()
     node = machine.worker(1, 0)
     machine.pass_seconds(10)
     assert machine.scheduler.waiting == {node}
@@ -98,7 +98,7 @@ def test_a_slow_device_gets_no_additional_work() -> None:
 
 
 def test_the_idle_time_of_a_lost_worker_says_nothing() -> None:
-    machine = Machine()
+    machine = SimulatedMachine()
     lost = machine.worker(1, 0)
     machine.pass_seconds(100)
     machine.scheduler.nodes.remove(lost)
@@ -109,7 +109,7 @@ def test_the_idle_time_of_a_lost_worker_says_nothing() -> None:
 
 
 def test_a_worker_without_known_processor_time_does_not_wait() -> None:
-    machine = Machine()
+    machine = SimulatedMachine()
     machine.used[machine.worker(1, 0).pid] = None
     machine.pass_seconds(10)
     assert machine.scheduler.waiting == set()

@@ -20,13 +20,13 @@ import os
 import sys
 
 import torch
-from tinyaccel_build import library
+from tinyaccel_build import built_library_path
 
 __version__ = "0.4"
 
 STAGE = int(os.environ.get("TINY_STAGE", "99"))
 
-_library = library()
+_library = built_library_path()
 if not _library.exists():
     raise ImportError(f"{_library} does not exist; build it with 'python -m tinyaccel_build'")
 torch.utils.rename_privateuse1_backend("tiny")

@@ -27,7 +27,7 @@ KINDS = ("operator", "overload", "module", "optimizer")
 
 
 @pytest.fixture(scope="module")
-def committed() -> Manifest:
+def committed_manifest() -> Manifest:
     return manifest.load()
 
 
@@ -48,16 +48,18 @@ def test_every_name_in_a_level_exists() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_level_requires_all_results_of_the_narrower_level(committed: Manifest, mode: str) -> None:
-    demands = [committed.demand("2.13.0", mode, level) for level in LEVELS]
+def test_each_level_requires_all_results_of_the_narrower_level(
+    committed_manifest: Manifest, mode: str
+) -> None:
+    demands = [committed_manifest.demand("2.13.0", mode, level) for level in LEVELS]
     for narrow, broad in itertools.pairwise(demands):
         assert narrow.entries.keys() < broad.entries.keys()
         floor = {name for name, entry in narrow.entries.items() if entry.floor}
         assert floor <= {name for name, entry in broad.entries.items() if entry.floor}
 
 
-def test_bringup_requires_few_operators_in_float32(committed: Manifest) -> None:
-    entries = committed.demand("2.13", "eager", "bringup").entries.values()
+def test_bringup_requires_few_operators_in_float32(committed_manifest: Manifest) -> None:
+    entries = committed_manifest.demand("2.13", "eager", "bringup").entries.values()
     operators = [entry for entry in entries if entry.kind == "operator"]
     assert {entry.id.dtype for entry in operators} == {"float32"}
     assert {entry.id.case.property for entry in operators} == {"value", "views"}
@@ -65,10 +67,10 @@ def test_bringup_requires_few_operators_in_float32(committed: Manifest) -> None:
     assert all(entry.floor for entry in operators)
 
 
-def test_native_placement_is_required_from_level_core_up(committed: Manifest) -> None:
-    assert not committed.demand("2.13", "eager", "bringup").native
+def test_native_placement_is_required_from_level_core_up(committed_manifest: Manifest) -> None:
+    assert not committed_manifest.demand("2.13", "eager", "bringup").native
     for level in ("core", "training", "full"):
-        demand = committed.demand("2.13", "eager", level)
+        demand = committed_manifest.demand("2.13", "eager", level)
         placed = {e.id.case.subject for e in demand.entries.values() if e.id.case.property == "placement"}
         assert set(levels.load("core").native) == set(demand.native) <= placed
 

@@ -19,12 +19,12 @@ MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
 
 @pytest.fixture(scope="module")
-def committed() -> Manifest:
+def committed_manifest() -> Manifest:
     return manifest.load()
 
 
-def test_the_digests_of_level_requirements_are_current(committed: Manifest) -> None:
-    digests = manifest.digests(committed)
+def test_the_digests_of_level_requirements_are_current(committed_manifest: Manifest) -> None:
+    digests = manifest.digests(committed_manifest)
     assert json.loads(manifest.PATH.read_text())["digests"] == digests
     every = [
         digest
@@ -32,13 +32,14 @@ def test_the_digests_of_level_requirements_are_current(committed: Manifest) -> N
         for by_level in by_mode.values()
         for digest in by_level.values()
     ]
-    assert len(set(every)) == len(every) == len(committed.minors) * len(MODES) * len(LEVELS)
+    assert len(set(every)) == len(every) == len(committed_manifest.minors) * len(MODES) * len(LEVELS)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_id_occurs_once(committed: Manifest, mode: str) -> None:
+def test_every_id_occurs_once(committed_manifest: Manifest, mode: str) -> None:
     ids = [
-        f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in committed.ids((2, 13), mode)
+        f"{statement.name}/{subject}@{dtype}"
+        for statement, subject, dtype in committed_manifest.ids((2, 13), mode)
     ]
     assert len(ids) == len(set(ids)) > 600
 
@@ -74,15 +75,15 @@ def test_a_newer_torch_is_judged_by_the_latest_release(
     assert manifest.version_to_judge_by(version) == expected
 
 
-def test_a_torch_minor_without_entry_is_an_error(committed: Manifest) -> None:
+def test_a_torch_minor_without_entry_is_an_error(committed_manifest: Manifest) -> None:
     with pytest.raises(manifest.UnknownMinor, match=r"no entry for torch 2\.5 \(it has 2\.6, "):
-        committed.demand("2.5.0+cpu", "eager", "core")
-    assert committed.demand("2.13.1a0+git12", "eager", "core").minor == (2, 13)
+        committed_manifest.demand("2.5.0+cpu", "eager", "core")
+    assert committed_manifest.demand("2.13.1a0+git12", "eager", "core").minor == (2, 13)
 
 
 @pytest.mark.parametrize("change", ["entry", "floor", "native", "waiver", "capability"])
-def test_each_part_of_the_requirements_changes_the_digest(committed: Manifest, change: str) -> None:
-    demand = committed.demand("2.13", "eager", "core")
+def test_each_part_of_the_requirements_changes_the_digest(committed_manifest: Manifest, change: str) -> None:
+    demand = committed_manifest.demand("2.13", "eager", "core")
     entries = dict(demand.entries)
     name, entry = next(iter(entries.items()))
     if change == "entry":
@@ -97,16 +98,16 @@ def test_each_part_of_the_requirements_changes_the_digest(committed: Manifest, c
     assert changed.digest() != demand.digest()
 
 
-def test_waivers_are_for_existing_results_and_have_a_link(committed: Manifest) -> None:
+def test_waivers_are_for_existing_results_and_have_a_link(committed_manifest: Manifest) -> None:
     ids = {
         mode: {
             f"{statement.name}/{subject}@{dtype}"
-            for statement, subject, dtype in committed.ids((2, 13), mode)
+            for statement, subject, dtype in committed_manifest.ids((2, 13), mode)
         }
         for mode in MODES
     }
-    assert committed.waivers
-    for waiver in committed.waivers:
+    assert committed_manifest.waivers
+    for waiver in committed_manifest.waivers:
         assert all(waiver.id in ids[mode] for mode in waiver.modes) and waiver.modes
         assert Kind(waiver.kind) not in (Kind.VACUOUS, Kind.HARNESS)
         page, _, heading = waiver.link.partition("#")

@@ -8,7 +8,7 @@ import weakref
 from conformance.properties.device._device_checks import without_garbage_collection
 
 
-class _Kept:
+class _ObjectInCycle:
     """An object in a reference cycle, which only the garbage collector frees."""
 
     def __init__(self) -> None:
@@ -17,11 +17,11 @@ class _Kept:
 
 def test_garbage_is_freed_before_the_context_and_not_inside() -> None:
     freed: list[str] = []
-    weakref.finalize(_Kept(), freed.append, "before")
+    weakref.finalize(_ObjectInCycle(), freed.append, "before")
     with without_garbage_collection():
         assert freed == ["before"]
-        weakref.finalize(_Kept(), freed.append, "meanwhile")
-        junk = [_Kept() for _ in range(10_000)]  # enough objects to trigger the collector
+        weakref.finalize(_ObjectInCycle(), freed.append, "meanwhile")
+        junk = [_ObjectInCycle() for _ in range(10_000)]  # enough objects to trigger the collector
         del junk
         assert freed == ["before"]
     gc.collect()

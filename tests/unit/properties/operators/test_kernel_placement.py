@@ -20,7 +20,7 @@ _TABLE = kernel_origin.has_kernel
 
 
 @pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+def hide_cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Return a function that hides the named CPU kernels from the placement check.
 
     Without names, the function hides all of them.
@@ -56,24 +56,24 @@ def placement_of(name: str) -> str:
 @pytest.mark.parametrize(
     "name", ["add", "mul", "sum", "addmm", "sort", "nn.functional.softplus", "zeros_like"]
 )
-def test_a_device_without_any_kernel_falls_back(without: Callable[..., None], name: str) -> None:
-    without()
+def test_a_device_without_any_kernel_falls_back(hide_cpu_kernels: Callable[..., None], name: str) -> None:
+    hide_cpu_kernels()
     assert placement_of(name) == Placement.FALLBACK.value
 
 
-def test_the_out_overload_decides_for_a_structured_operator(without: Callable[..., None]) -> None:
+def test_the_out_overload_decides_for_a_structured_operator(hide_cpu_kernels: Callable[..., None]) -> None:
     assert placement_of("add") == Placement.NATIVE.value
-    without("add.Tensor")
+    hide_cpu_kernels("add.Tensor")
     assert (
         placement_of("add") == Placement.COMPOSITE.value
     )  # torch's own kernel, which calls the device's add.out
-    without("add.Tensor", "add.out")
+    hide_cpu_kernels("add.Tensor", "add.out")
     assert placement_of("add") == Placement.FALLBACK.value
 
 
-def test_the_placement_of_a_composite_is_that_of_its_calls(without: Callable[..., None]) -> None:
+def test_the_placement_of_a_composite_is_that_of_its_calls(hide_cpu_kernels: Callable[..., None]) -> None:
     assert placement_of("zeros_like") == Placement.COMPOSITE.value
-    without("zero_", "fill_.Scalar")
+    hide_cpu_kernels("zero_", "fill_.Scalar")
     assert placement_of("zeros_like") == Placement.FALLBACK.value
 
 

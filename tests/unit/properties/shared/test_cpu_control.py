@@ -24,7 +24,7 @@ ABS = find("operator", "abs")
 
 
 @pytest.fixture(autouse=True)
-def no_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+def disable_seeding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the seeding, because the device of these tests has no generator."""
     monkeypatch.setattr(process_state, "seed", lambda value, target: None)
 

@@ -19,7 +19,7 @@ from tests.support.sample_site_runs import TODAY, failing_leg, matrix_table, pro
 from tests.unit.site.conftest import Put
 
 
-def site_command(*arguments: object) -> int:
+def run_site_command(*arguments: object) -> int:
     return cli.main(["site", *map(str, arguments), "--today", TODAY, "--our-repository", "o/suite"])
 
 
@@ -31,24 +31,24 @@ def leg_of_day(number: int, *failing_places: int) -> dict[str, Any]:
     return failing_leg(new_leg, *failing_places) if failing_places else new_leg
 
 
-def only_series_of(store: Path) -> Series:
+def read_only_series(store: Path) -> Series:
     (line,) = Store.read(store).lines.values()
     return line
 
 
-def test_a_site_from_the_store_equals_a_site_from_the_results(put: Put, tmp_path: Path) -> None:
-    put("cpu", "r1", leg_of_day(1), site_leg(mode="compile"))
-    put(
+def test_a_site_from_the_store_equals_a_site_from_the_results(write_backend_run: Put, tmp_path: Path) -> None:
+    write_backend_run("cpu", "r1", leg_of_day(1), site_leg(mode="compile"))
+    write_backend_run(
         "cpu",
         "r2",
         leg_of_day(3, 0, 1),
         provenance=provenance_of_night(3),
         table=matrix_table(site_leg(), missing=("graph",)),
     )
-    results = put("cpu", "r3", leg_of_day(4, 1, 2))
-    assert site_command(results, "-o", tmp_path / "direct") == 0
-    assert site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "both") == 0
-    assert site_command("--store", tmp_path / "store", "-o", tmp_path / "stored") == 0
+    results = write_backend_run("cpu", "r3", leg_of_day(4, 1, 2))
+    assert run_site_command(results, "-o", tmp_path / "direct") == 0
+    assert run_site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "both") == 0
+    assert run_site_command("--store", tmp_path / "store", "-o", tmp_path / "stored") == 0
     pages = [
         path.relative_to(tmp_path / "direct") for path in (tmp_path / "direct").rglob("*") if path.is_file()
     ]
@@ -59,12 +59,14 @@ def test_a_site_from_the_store_equals_a_site_from_the_results(put: Put, tmp_path
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3, 4), (4, 3, 2, 1), (2, 4, 1, 3)])
-def test_runs_can_be_added_in_any_order(put: Put, tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_runs_can_be_added_in_any_order(
+    write_backend_run: Put, tmp_path: Path, order: tuple[int, ...]
+) -> None:
     legs = {1: leg_of_day(1), 2: leg_of_day(2, 0), 3: leg_of_day(3, 0, 1), 4: leg_of_day(4, 1)}
     for number in order:
-        results = put("cpu", f"r{number}", legs[number])
-        assert site_command(results, "--store", tmp_path / "store") == 0
-    line = only_series_of(tmp_path / "store")
+        results = write_backend_run("cpu", f"r{number}", legs[number])
+        assert run_site_command(results, "--store", tmp_path / "store") == 0
+    line = read_only_series(tmp_path / "store")
     assert [night.run for night in line.nights] == ["r1", "r2", "r3", "r4"]
     assert [night.compared_with for night in line.nights] == [None, "r1", "r2", "r3"]
     assert [night.regressed_count for night in line.nights] == [0, 1, 1, 0]
@@ -73,62 +75,66 @@ def test_runs_can_be_added_in_any_order(put: Put, tmp_path: Path, order: tuple[i
         assert (stored_table.cases, stored_table.details) == (whole.cases, whole.details)
 
 
-def test_only_changes_are_stored(put: Put, tmp_path: Path) -> None:
+def test_only_changes_are_stored(write_backend_run: Put, tmp_path: Path) -> None:
     for number in range(1, 9):
-        results = put("cpu", f"r{number}", leg_of_day(number, *([3] if number == 5 else [])))
-        assert site_command(results, "--store", tmp_path / "store") == 0
-    entries = only_series_of(tmp_path / "store").entries
+        results = write_backend_run("cpu", f"r{number}", leg_of_day(number, *([3] if number == 5 else [])))
+        assert run_site_command(results, "--store", tmp_path / "store") == 0
+    entries = read_only_series(tmp_path / "store").entries
     counts = [len(entry.change.cases) for entry in entries]
     assert counts[0] > 50 and counts[1:] == [0, 0, 0, 1, 1, 0, 0]
 
 
-def test_the_stored_bytes_of_earlier_runs_do_not_change(put: Put, tmp_path: Path) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
-    site_command(results, "--store", tmp_path / "store")
+def test_the_stored_bytes_of_earlier_runs_do_not_change(write_backend_run: Put, tmp_path: Path) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    run_site_command(results, "--store", tmp_path / "store")
     (file,) = (tmp_path / "store" / "cpu").glob("*.jsonl")
     before = file.read_bytes()
-    put("cpu", "r2", leg_of_day(2, 0))
-    site_command(results, "--store", tmp_path / "store")
+    write_backend_run("cpu", "r2", leg_of_day(2, 0))
+    run_site_command(results, "--store", tmp_path / "store")
     assert file.read_bytes().startswith(before)
 
 
-def test_a_run_is_appended_once_and_may_then_be_removed(put: Put, tmp_path: Path, capsys: Any) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
-    site_command(results, "--store", tmp_path / "store")
-    site_command(results, "--store", tmp_path / "store")
+def test_a_run_is_appended_once_and_may_then_be_removed(
+    write_backend_run: Put, tmp_path: Path, capsys: Any
+) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    run_site_command(results, "--store", tmp_path / "store")
+    run_site_command(results, "--store", tmp_path / "store")
     assert "0 runs added, 1 lines" in capsys.readouterr().out
     (results / "cpu" / "r1" / "results.json").unlink()
     (results / "cpu" / "r1").rmdir()
-    assert site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
+    assert run_site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
     data = json.loads((tmp_path / "site" / "data.json").read_text())
     assert [
         len(backend_entry["cells"]) for backend_entry in data["backends"] if backend_entry["id"] == "cpu"
     ] == [1]
 
 
-def test_a_refused_run_is_reported_each_time_and_fails_once(put: Put, tmp_path: Path, capsys: Any) -> None:
-    results = put("cpu", "r1", site_leg(device="npu"))
-    assert site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 1
-    assert site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
+def test_a_refused_run_is_reported_each_time_and_fails_once(
+    write_backend_run: Put, tmp_path: Path, capsys: Any
+) -> None:
+    results = write_backend_run("cpu", "r1", site_leg(device="npu"))
+    assert run_site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 1
+    assert run_site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
     assert "cpu/r1" in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_a_store_is_rebuilt_from_the_results(put: Put, tmp_path: Path) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
-    put("cpu", "r2", leg_of_day(2, 0))
-    site_command(results, "--store", tmp_path / "store")
+def test_a_store_is_rebuilt_from_the_results(write_backend_run: Put, tmp_path: Path) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    write_backend_run("cpu", "r2", leg_of_day(2, 0))
+    run_site_command(results, "--store", tmp_path / "store")
     files = sorted((tmp_path / "store").rglob("*.json*"))
     before = [file.read_bytes() for file in files]
     (tmp_path / "store" / "cpu").joinpath("lost@x.jsonl").write_text("{")
-    assert site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, (
+    assert run_site_command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, (
         "a damaged line of the store must be an error"
     )
-    assert site_command(results, "--store", tmp_path / "store", "--rebuild") == 0
+    assert run_site_command(results, "--store", tmp_path / "store", "--rebuild") == 0
     assert sorted((tmp_path / "store").rglob("*.json*")) == files
     assert [file.read_bytes() for file in files] == before
 
 
-def test_older_runs_are_thinned_and_the_last_run_is_complete(put: Put, tmp_path: Path) -> None:
+def test_older_runs_are_thinned_and_the_last_run_is_complete(write_backend_run: Put, tmp_path: Path) -> None:
     today = datetime.date(2026, 1, 10)
     whole = Store()
     from conformance.site import registry
@@ -136,7 +142,7 @@ def test_older_runs_are_thinned_and_the_last_run_is_complete(put: Put, tmp_path:
     days = [today - datetime.timedelta(days=number) for number in range(0, 400, 5)]
     for number, when in enumerate(days):
         leg = site_leg(started=f"{when}T03:00:00+00:00")
-        results = put("cpu", f"r{when}", failing_leg(leg, number % 7))
+        results = write_backend_run("cpu", f"r{when}", failing_leg(leg, number % 7))
     whole.add_results(results, registry.load(), today)
     (line,) = whole.lines.values()
     before = {published.run: table.copy() for published, table in line.tables()}
@@ -179,35 +185,39 @@ def test_changes_between_two_verdict_tables() -> None:
 @pytest.mark.parametrize(
     "content", ["", "{", "3\n", '{"schema": 9}\n', '{"schema": 1, "backend": "cpu", "mode": "x"}\n{}\n']
 )
-def test_an_invalid_series_is_a_usage_error(put: Put, tmp_path: Path, content: str, capsys: Any) -> None:
-    site_command(put("cpu", "r1", leg_of_day(1)), "--store", tmp_path / "store")
+def test_an_invalid_series_is_a_usage_error(
+    write_backend_run: Put, tmp_path: Path, content: str, capsys: Any
+) -> None:
+    run_site_command(write_backend_run("cpu", "r1", leg_of_day(1)), "--store", tmp_path / "store")
     (file,) = (tmp_path / "store" / "cpu").glob("*.jsonl")
     file.write_text(content)
-    assert site_command("--store", tmp_path / "store", "-o", tmp_path / "site") == 2
+    assert run_site_command("--store", tmp_path / "store", "-o", tmp_path / "site") == 2
     error = capsys.readouterr().err
     assert "is not a valid series of the store" in error and error.count("\n") == 1
 
 
-def test_a_folder_that_is_not_a_store_is_unchanged(put: Put, tmp_path: Path) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
+def test_a_folder_that_is_not_a_store_is_unchanged(write_backend_run: Put, tmp_path: Path) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("precious")
     for options in ([], ["--rebuild"]):
-        assert site_command(results, "--store", tmp_path / "mine", *options) == 2
+        assert run_site_command(results, "--store", tmp_path / "mine", *options) == 2
     assert (tmp_path / "mine" / "file").read_text() == "precious"
-    assert site_command(results, "--store", results / "store") == 2
+    assert run_site_command(results, "--store", results / "store") == 2
 
 
 @pytest.mark.parametrize("words", [[], ["--store", "x", "--rebuild"], ["results", "--rebuild", "-o", "y"]])
 def test_inconsistent_arguments_are_usage_errors(words: list[str], tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    assert site_command(*words) == 2
+    assert run_site_command(*words) == 2
 
 
-def test_a_document_without_legs_is_refused_and_the_others_are_shown(put: Put, tmp_path: Path) -> None:
-    put("cpu", "empty")
-    results = put("cpu", "r1", leg_of_day(1))
-    assert site_command(results, "-o", tmp_path / "site") == 1
+def test_a_document_without_legs_is_refused_and_the_others_are_shown(
+    write_backend_run: Put, tmp_path: Path
+) -> None:
+    write_backend_run("cpu", "empty")
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    assert run_site_command(results, "-o", tmp_path / "site") == 1
     assert "it has no legs" in (tmp_path / "site" / "index.html").read_text()
     data = json.loads((tmp_path / "site" / "data.json").read_text())
     assert [
@@ -215,27 +225,27 @@ def test_a_document_without_legs_is_refused_and_the_others_are_shown(put: Put, t
     ] == [1]
 
 
-def test_a_backend_that_is_registered_later_is_accepted(put: Put, tmp_path: Path) -> None:
-    results = put("stranger", "r1", leg_of_day(1))
-    assert site_command(results, "--store", tmp_path / "store") == 1
+def test_a_backend_that_is_registered_later_is_accepted(write_backend_run: Put, tmp_path: Path) -> None:
+    results = write_backend_run("stranger", "r1", leg_of_day(1))
+    assert run_site_command(results, "--store", tmp_path / "store") == 1
     (results / "stranger").rename(results / "cpu")
-    assert site_command(results, "--store", tmp_path / "store") == 0
+    assert run_site_command(results, "--store", tmp_path / "store") == 0
     store = Store.read(tmp_path / "store")
     assert store.refused == [] and len(store.lines) == 1
 
 
-def test_a_renamed_backend_keeps_its_runs(put: Put, tmp_path: Path) -> None:
+def test_a_renamed_backend_keeps_its_runs(write_backend_run: Put, tmp_path: Path) -> None:
     from conformance.site.registry import Backend
 
     today = datetime.date.fromisoformat(TODAY)
     before = {"old-dev": Backend("old-dev", "Old", device="cpu")}
     after = {"new-dev": Backend("new-dev", "New", device="cpu", renamed_from=("old-dev",))}
-    results = put("old-dev", "r1", leg_of_day(1))
+    results = write_backend_run("old-dev", "r1", leg_of_day(1))
     store = Store()
     store.add_results(results, before, today)
     store.write(tmp_path / "store")
-    put("old-dev", "r2", leg_of_day(2, 0))
-    put("new-dev", "r3", leg_of_day(3))
+    write_backend_run("old-dev", "r2", leg_of_day(2, 0))
+    write_backend_run("new-dev", "r3", leg_of_day(3))
     reread_store = Store.read(tmp_path / "store")
     reread_store.add_results(results, after, today)
     reread_store.write(tmp_path / "store")
@@ -245,24 +255,24 @@ def test_a_renamed_backend_keeps_its_runs(put: Put, tmp_path: Path) -> None:
     assert [night.regressed_count for night in line.nights] == [0, 1, 0]
 
 
-def test_a_failed_rebuild_does_not_change_the_store(put: Put, tmp_path: Path) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
-    site_command(results, "--store", tmp_path / "store")
-    assert site_command(tmp_path / "nothing", "--store", tmp_path / "store", "--rebuild") == 2
-    assert only_series_of(tmp_path / "store").nights[0].run == "r1"
+def test_a_failed_rebuild_does_not_change_the_store(write_backend_run: Put, tmp_path: Path) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    run_site_command(results, "--store", tmp_path / "store")
+    assert run_site_command(tmp_path / "nothing", "--store", tmp_path / "store", "--rebuild") == 2
+    assert read_only_series(tmp_path / "store").nights[0].run == "r1"
 
 
 def test_an_interrupted_write_does_not_duplicate_runs(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_backend_run: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
-    site_command(results, "--store", tmp_path / "store")
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    run_site_command(results, "--store", tmp_path / "store")
     head = (tmp_path / "store" / "store.json").read_text()
-    put("cpu", "r2", leg_of_day(2, 0))
-    site_command(results, "--store", tmp_path / "store")
+    write_backend_run("cpu", "r2", leg_of_day(2, 0))
+    run_site_command(results, "--store", tmp_path / "store")
     (tmp_path / "store" / "store.json").write_text(head)
-    assert site_command(results, "--store", tmp_path / "store") == 0
-    line = only_series_of(tmp_path / "store")
+    assert run_site_command(results, "--store", tmp_path / "store") == 0
+    line = read_only_series(tmp_path / "store")
     assert [(night.run, night.regressed_count) for night in line.nights] == [("r1", 0), ("r2", 1)]
     monkeypatch.setattr(Series, "write", lambda line, file: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -271,20 +281,20 @@ def test_an_interrupted_write_does_not_duplicate_runs(
         whole.changed = set(whole.lines)
         whole.write(tmp_path / "new")
     monkeypatch.undo()
-    assert site_command(results, "--store", tmp_path / "new") == 0, "the interrupted store cannot be read"
-    assert len(only_series_of(tmp_path / "new").nights) == 2
+    assert run_site_command(results, "--store", tmp_path / "new") == 0, "the interrupted store cannot be read"
+    assert len(read_only_series(tmp_path / "new").nights) == 2
 
 
-def test_a_refused_run_is_checked_again(put: Put, tmp_path: Path) -> None:
-    results = put("cpu", "r1", leg_of_day(3), provenance=provenance_of_night(3))
+def test_a_refused_run_is_checked_again(write_backend_run: Put, tmp_path: Path) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(3), provenance=provenance_of_night(3))
     arguments = ["site", str(results), "--store", str(tmp_path / "store"), "--today", TODAY]
     assert cli.main(arguments) == 1, "without --our-repository the run must be refused"
     assert cli.main([*arguments, "--our-repository", "o/suite"]) == 0
     assert Store.read(tmp_path / "store").refused == []
-    assert only_series_of(tmp_path / "store").nights[0].run == "r1"
+    assert read_only_series(tmp_path / "store").nights[0].run == "r1"
 
 
-def test_thinning_keeps_own_complete_and_regressed_runs(put: Put, tmp_path: Path) -> None:
+def test_thinning_keeps_own_complete_and_regressed_runs(write_backend_run: Put, tmp_path: Path) -> None:
     from conformance.site import registry
 
     def on(number: int, *failing_indices: int, **changes: Any) -> dict[str, Any]:
@@ -292,12 +302,12 @@ def test_thinning_keeps_own_complete_and_regressed_runs(put: Put, tmp_path: Path
         return failing_leg(leg, *failing_indices) if failing_indices else leg
 
     ours = {**provenance_of_night(1), "received": "2025-11-11T23:00:00+00:00"}
-    put("cpu", "r1", {**on(1), "started": "2025-11-11T00:00:00+00:00"}, provenance=ours)
-    put("cpu", "r2", {**on(1), "started": "2025-11-12T00:00:00+00:00"})
-    put("cpu", "r3", {**on(1, 0), "started": "2025-11-13T00:00:00+00:00"})
-    put("cpu", "r4", {**on(1, 0), "started": "2025-11-14T00:00:00+00:00"})
+    write_backend_run("cpu", "r1", {**on(1), "started": "2025-11-11T00:00:00+00:00"}, provenance=ours)
+    write_backend_run("cpu", "r2", {**on(1), "started": "2025-11-12T00:00:00+00:00"})
+    write_backend_run("cpu", "r3", {**on(1, 0), "started": "2025-11-13T00:00:00+00:00"})
+    write_backend_run("cpu", "r4", {**on(1, 0), "started": "2025-11-14T00:00:00+00:00"})
     cut = {**on(1), "started": "2025-11-15T00:00:00+00:00", "complete": False, "exit": 3}
-    results = put("cpu", "r5", cut)
+    results = write_backend_run("cpu", "r5", cut)
     store = Store()
     store.add_results(results, registry.load(), datetime.date(2026, 1, 10), "o/suite")
     store.thin(datetime.date(2026, 1, 10))
@@ -308,14 +318,14 @@ def test_thinning_keeps_own_complete_and_regressed_runs(put: Put, tmp_path: Path
     assert (line.nights[1].compared_with, line.nights[1].regressed_count) == ("r1", 1)
 
 
-def test_runs_with_equal_times_are_ordered_by_name(put: Put, tmp_path: Path) -> None:
-    put("cpu", "r1", leg_of_day(1))
-    results = put("cpu", "r2", leg_of_day(1, 0))
-    site_command(results, "--store", tmp_path / "store")
-    assert [night.run for night in only_series_of(tmp_path / "store").nights] == ["r1", "r2"]
+def test_runs_with_equal_times_are_ordered_by_name(write_backend_run: Put, tmp_path: Path) -> None:
+    write_backend_run("cpu", "r1", leg_of_day(1))
+    results = write_backend_run("cpu", "r2", leg_of_day(1, 0))
+    run_site_command(results, "--store", tmp_path / "store")
+    assert [night.run for night in read_only_series(tmp_path / "store").nights] == ["r1", "r2"]
 
 
-def test_a_new_kind_or_sample_of_a_failure_is_a_change(put: Put, tmp_path: Path) -> None:
+def test_a_new_kind_or_sample_of_a_failure_is_a_change(write_backend_run: Put, tmp_path: Path) -> None:
     def leg(number: int, kinds: list[str], samples: int) -> dict[str, Any]:
         failing_leg = leg_of_day(number, 0)
         row = next(row_of_leg for row_of_leg in failing_leg["results"] if row_of_leg["verdict"] == "fail")
@@ -324,16 +334,16 @@ def test_a_new_kind_or_sample_of_a_failure_is_a_change(put: Put, tmp_path: Path)
         row["failure_count"] = max(samples, len(kinds))
         return failing_leg
 
-    put("cpu", "r1", leg(1, ["value"] * 12, 60))
-    put("cpu", "r2", leg(2, ["value"] * 12 + ["state"], 60))
-    results = put("cpu", "r3", leg(3, ["value"] * 12 + ["state"], 100))
-    assert site_command(results, "--store", tmp_path / "store") == 0
-    assert [night.regressed_count for night in only_series_of(tmp_path / "store").nights] == [0, 1, 1]
+    write_backend_run("cpu", "r1", leg(1, ["value"] * 12, 60))
+    write_backend_run("cpu", "r2", leg(2, ["value"] * 12 + ["state"], 60))
+    results = write_backend_run("cpu", "r3", leg(3, ["value"] * 12 + ["state"], 100))
+    assert run_site_command(results, "--store", tmp_path / "store") == 0
+    assert [night.regressed_count for night in read_only_series(tmp_path / "store").nights] == [0, 1, 1]
 
 
-def test_a_symbolic_link_in_a_store_is_rejected(put: Put, tmp_path: Path, capsys: Any) -> None:
-    results = put("cpu", "r1", leg_of_day(1))
-    site_command(results, "--store", tmp_path / "store")
+def test_a_symbolic_link_in_a_store_is_rejected(write_backend_run: Put, tmp_path: Path, capsys: Any) -> None:
+    results = write_backend_run("cpu", "r1", leg_of_day(1))
+    run_site_command(results, "--store", tmp_path / "store")
     (tmp_path / "store" / "mps").symlink_to(tmp_path)
-    assert site_command(results, "--store", tmp_path / "store") == 2
+    assert run_site_command(results, "--store", tmp_path / "store") == 2
     assert "is a link, which a store must not contain" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from tools.mutation.equivalent_mutants import equivalence_reason
 from tools.mutation.mutant import Mutant
 
 
-def reason(
+def equivalence_reason_of(
     overload: str, operator: str, position: int = 0, value: int = 0, dtype: str | None = None
 ) -> str | None:
     return equivalence_reason(Mutant(f"aten::{overload}", operator, position, value, dtype))
@@ -34,14 +34,14 @@ def reason(
 def test_a_rule_applies_to_one_mutant_and_not_to_a_similar_one(
     equivalent: tuple[object, ...], different: tuple[object, ...]
 ) -> None:
-    assert reason(*equivalent) is not None  # type: ignore[arg-type]
-    assert reason(*different) is None  # type: ignore[arg-type]
+    assert equivalence_reason_of(*equivalent) is not None  # type: ignore[arg-type]
+    assert equivalence_reason_of(*different) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("overload", ["add.Tensor", "mm", "cat", "native_layer_norm", "_fused_sgd_"])
 @pytest.mark.parametrize("operator", ["last-element", "above-size", "strides-ignored", "leak", "flaky"])
 def test_no_rule_applies_to_a_mutant_that_changes_specified_values(overload: str, operator: str) -> None:
-    assert reason(overload, operator, 0, 64) is None
+    assert equivalence_reason_of(overload, operator, 0, 64) is None
 
 
 def test_mutants_of_other_families_are_never_equivalent() -> None:

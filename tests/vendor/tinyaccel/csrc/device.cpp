@@ -11,7 +11,7 @@
 
 namespace tiny {
 
-int stage() {
+int development_stage() {
   static const int value = [] {
     const char* text = std::getenv("TINY_STAGE");
     return text == nullptr ? 99 : std::atoi(text);
@@ -21,7 +21,7 @@ int stage() {
 
 namespace {
 
-struct Memory final : c10::Allocator {
+struct DeviceAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const c10::Device device(kDevice, 0);
     if (bytes == 0) {
@@ -38,7 +38,7 @@ struct Memory final : c10::Allocator {
   }
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
-    std::memcpy(local(to), local(from), bytes);
+    std::memcpy(to_host_address(to), to_host_address(from), bytes);
   }
 
   static void release(void* block) {
@@ -46,9 +46,9 @@ struct Memory final : c10::Allocator {
   }
 };
 
-Memory memory;
+DeviceAllocator memory;
 
-struct Guard final : c10::impl::DeviceGuardImplInterface {
+struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override {
     return kDevice;
   }
@@ -75,15 +75,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   // Does nothing from stage 3 on, because every kernel has finished when its call returns. Before stage 3,
   // torch's default raises an error.
   void synchronizeDevice(const c10::DeviceIndex device) const override {
-    if (stage() < 3) {
+    if (development_stage() < 3) {
       DeviceGuardImplInterface::synchronizeDevice(device);
     }
   }
 };
 
-C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+C10_REGISTER_GUARD_IMPL(PrivateUse1, DeviceGuard);
 
-struct Hooks final : at::PrivateUse1HooksInterface {
+struct DeviceHooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override {
     return true;
   }
@@ -128,8 +128,8 @@ namespace {
 
 const bool registered = [] {
   c10::SetAllocator(kDevice, &memory);
-  if (stage() >= 2) {
-    at::RegisterPrivateUse1HooksInterface(new Hooks());
+  if (development_stage() >= 2) {
+    at::RegisterPrivateUse1HooksInterface(new DeviceHooks());
   }
   return true;
 }();

@@ -7,13 +7,13 @@
 namespace tiny {
 namespace {
 
-void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   if (std::getenv("TINY_FALLBACK") != nullptr) {
-    m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
   }
 }
 

@@ -18,7 +18,7 @@ using at::Scalar;
 using at::Tensor;
 using at::TensorIterator;
 
-Tensor number(const Scalar& value) {
+Tensor scalar_tensor(const Scalar& value) {
   Tensor wrapped = c10::scalar_to_tensor(value);
   wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
   return wrapped;
@@ -26,19 +26,19 @@ Tensor number(const Scalar& value) {
 
 // Macros that define a kernel from an EXPRESSION of the elements `x` and `y`, which have type T. KIND is a
 // TensorIterator factory; a floating-point factory converts integers to floating-point numbers.
-#define UNARY(NAME, KIND, EXPRESSION)                \
-  Tensor& NAME(const Tensor& self, Tensor& out) {    \
-    auto iterator = TensorIterator::KIND(out, self); \
-    compute<1>(iterator, #NAME, [](auto x) {         \
-      [[maybe_unused]] typedef decltype(x) T;        \
-      return EXPRESSION;                             \
-    });                                              \
-    return out;                                      \
+#define UNARY(NAME, KIND, EXPRESSION)                    \
+  Tensor& NAME(const Tensor& self, Tensor& out) {        \
+    auto iterator = TensorIterator::KIND(out, self);     \
+    compute_elementwise<1>(iterator, #NAME, [](auto x) { \
+      [[maybe_unused]] typedef decltype(x) T;            \
+      return EXPRESSION;                                 \
+    });                                                  \
+    return out;                                          \
   }
 #define BINARY(NAME, KIND, EXPRESSION)                                 \
   Tensor& NAME(const Tensor& self, const Tensor& other, Tensor& out) { \
     auto iterator = TensorIterator::KIND(out, self, other);            \
-    compute<2>(iterator, #NAME, [](auto x, auto y) {                   \
+    compute_elementwise<2>(iterator, #NAME, [](auto x, auto y) {       \
       [[maybe_unused]] typedef decltype(x) T;                          \
       return EXPRESSION;                                               \
     });                                                                \
@@ -47,7 +47,7 @@ Tensor number(const Scalar& value) {
 #define COMPARISON(NAME, EXPRESSION)                                            \
   BINARY(NAME, comparison_op, EXPRESSION)                                       \
   Tensor& NAME##_number(const Tensor& self, const Scalar& other, Tensor& out) { \
-    return NAME(self, number(other), out);                                      \
+    return NAME(self, scalar_tensor(other), out);                               \
   }
 
 template <typename T>
@@ -106,17 +106,17 @@ T power_of(T base, T exponent) {
 
 BINARY(power, binary_op, power_of(x, y))
 
-Tensor& power_number(const Tensor& self, const Scalar& exponent, Tensor& out) {
-  return power(self, number(exponent), out);
+Tensor& power_by_scalar(const Tensor& self, const Scalar& exponent, Tensor& out) {
+  return power(self, scalar_tensor(exponent), out);
 }
 
-Tensor& power_of_number(const Scalar& base, const Tensor& exponent, Tensor& out) {
-  return power(number(base), exponent, out);
+Tensor& power_of_scalar(const Scalar& base, const Tensor& exponent, Tensor& out) {
+  return power(scalar_tensor(base), exponent, out);
 }
 
 Tensor& add(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   auto iterator = TensorIterator::binary_op(out, self, other);
-  compute<2>(iterator, "add", [&](auto x, auto y) {
+  compute_elementwise<2>(iterator, "add", [&](auto x, auto y) {
     typedef decltype(x) T;
     return static_cast<T>(x + alpha.to<T>() * y);
   });
@@ -125,7 +125,7 @@ Tensor& add(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor
 
 Tensor& subtract(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   auto iterator = TensorIterator::binary_op(out, self, other);
-  compute<2>(iterator, "sub", [&](auto x, auto y) {
+  compute_elementwise<2>(iterator, "sub", [&](auto x, auto y) {
     typedef decltype(x) T;
     return static_cast<T>(x - alpha.to<T>() * y);
   });
@@ -134,14 +134,14 @@ Tensor& subtract(const Tensor& self, const Tensor& other, const Scalar& alpha, T
 
 Tensor& relu_(Tensor& self) {
   auto iterator = TensorIterator::unary_op(self, self);
-  compute<1>(iterator, "relu", [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; });
+  compute_elementwise<1>(iterator, "relu", [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; });
   return self;
 }
 
 Tensor relu(const Tensor& self) {
   Tensor out;
   auto iterator = TensorIterator::unary_op(out, self);
-  compute<1>(iterator, "relu", [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; });
+  compute_elementwise<1>(iterator, "relu", [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; });
   return iterator.output();
 }
 
@@ -149,16 +149,16 @@ Tensor relu(const Tensor& self) {
 Tensor& logical_not(const Tensor& self, Tensor& out) {
   auto iterator =
       at::TensorIteratorConfig().check_all_same_dtype(false).add_output(out).add_const_input(self).build();
-  visit(self.scalar_type(), "logical_not", [&](auto type) {
+  dispatch_dtype(self.scalar_type(), "logical_not", [&](auto type) {
     typedef decltype(type) T;
-    each<T>(iterator, [](T x) { return x == T(0); }, std::make_index_sequence<1>{});
+    for_each_element<T>(iterator, [](T x) { return x == T(0); }, std::make_index_sequence<1>{});
   });
   return out;
 }
 
 Tensor& bitwise_not(const Tensor& self, Tensor& out) {
   auto iterator = TensorIterator::unary_op(out, self);
-  compute<1>(iterator, "bitwise_not", [](auto x) {
+  compute_elementwise<1>(iterator, "bitwise_not", [](auto x) {
     typedef decltype(x) T;
     if constexpr (std::is_same_v<T, bool>) {
       return !x;
@@ -173,9 +173,9 @@ Tensor& bitwise_not(const Tensor& self, Tensor& out) {
 }
 
 template <typename F>
-Tensor& bitwise(const Tensor& self, const Tensor& other, Tensor& out, const char* name, F f) {
+Tensor& apply_bitwise(const Tensor& self, const Tensor& other, Tensor& out, const char* name, F f) {
   auto iterator = TensorIterator::binary_op(out, self, other);
-  compute<2>(iterator, name, [&](auto x, auto y) {
+  compute_elementwise<2>(iterator, name, [&](auto x, auto y) {
     typedef decltype(x) T;
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(f(x, y));
@@ -188,14 +188,14 @@ Tensor& bitwise(const Tensor& self, const Tensor& other, Tensor& out, const char
 }
 
 Tensor& bitwise_and(const Tensor& self, const Tensor& other, Tensor& out) {
-  return bitwise(self, other, out, "bitwise_and", [](auto x, auto y) { return x & y; });
+  return apply_bitwise(self, other, out, "bitwise_and", [](auto x, auto y) { return x & y; });
 }
 
 Tensor& bitwise_or(const Tensor& self, const Tensor& other, Tensor& out) {
-  return bitwise(self, other, out, "bitwise_or", [](auto x, auto y) { return x | y; });
+  return apply_bitwise(self, other, out, "bitwise_or", [](auto x, auto y) { return x | y; });
 }
 
-Tensor& fill_number(Tensor& self, const Scalar& value) {
+Tensor& fill_with_scalar(Tensor& self, const Scalar& value) {
   // Elements of `self` may overlap in memory, because all elements get the same value.
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)
@@ -203,24 +203,24 @@ Tensor& fill_number(Tensor& self, const Scalar& value) {
                       .resize_outputs(false)
                       .add_output(self)
                       .build();
-  visit(self.scalar_type(), "fill_", [&](auto type) {
+  dispatch_dtype(self.scalar_type(), "fill_", [&](auto type) {
     typedef decltype(type) T;
     const T chosen = value.to<T>();
-    each<T>(iterator, [=] { return chosen; }, std::make_index_sequence<0>{});
+    for_each_element<T>(iterator, [=] { return chosen; }, std::make_index_sequence<0>{});
   });
   return self;
 }
 
-Tensor& fill_from(Tensor& self, const Tensor& value) {
+Tensor& fill_with_tensor(Tensor& self, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ takes a tensor of 0 dimensions, not of ", value.dim());
   return self.copy_(value);
 }
 
 Tensor& zero_(Tensor& self) {
-  return fill_number(self, 0);
+  return fill_with_scalar(self, 0);
 }
 
-Tensor& where_into(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
+Tensor& where_out(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
   const auto dtype = at::result_type(self, other);
   TORCH_CHECK(
       condition.scalar_type() == at::kBool, "where: the condition must be bool, not ", condition.dtype());
@@ -234,9 +234,9 @@ Tensor& where_into(const Tensor& condition, const Tensor& self, const Tensor& ot
                       .add_const_input(other)
                       .build();
   if (iterator.numel() > 0) {
-    visit(dtype, "where", [&](auto type) {
+    dispatch_dtype(dtype, "where", [&](auto type) {
       typedef decltype(type) T;
-      each<T>(
+      for_each_element<T>(
           iterator, [](T chosen, T x, T y) { return chosen != T(0) ? x : y; }, std::make_index_sequence<3>{});
     });
   }
@@ -246,7 +246,7 @@ Tensor& where_into(const Tensor& condition, const Tensor& self, const Tensor& ot
 
 Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
   Tensor out;
-  return where_into(condition, self, other, out);
+  return where_out(condition, self, other, out);
 }
 
 Tensor& clamp(const Tensor& self,
@@ -255,9 +255,9 @@ Tensor& clamp(const Tensor& self,
               Tensor& out) {
   auto iterator = TensorIterator::unary_op(out, self);
   // The meta kernel has chosen the dtype of the result. The iterator converts the input to this dtype.
-  visit(out.scalar_type(), "clamp", [&](auto type) {
+  dispatch_dtype(out.scalar_type(), "clamp", [&](auto type) {
     typedef decltype(type) T;
-    each<T>(
+    for_each_element<T>(
         iterator,
         [&](T x) {
           x = low && x < low->to<T>() ? low->to<T>() : x;
@@ -268,10 +268,10 @@ Tensor& clamp(const Tensor& self,
   return out;
 }
 
-Tensor& clamp_between(const Tensor& self,
-                      const std::optional<Tensor>& low,
-                      const std::optional<Tensor>& high,
-                      Tensor& out) {
+Tensor& clamp_by_tensors(const Tensor& self,
+                         const std::optional<Tensor>& low,
+                         const std::optional<Tensor>& high,
+                         Tensor& out) {
   if (!low || !high) {
     return low ? larger(self, *low, out) : smaller(self, *high, out);
   }
@@ -283,7 +283,7 @@ Tensor& clamp_between(const Tensor& self,
                       .add_const_input(*low)
                       .add_const_input(*high)
                       .build();
-  compute<3>(iterator, "clamp", [](auto x, auto from, auto to) {
+  compute_elementwise<3>(iterator, "clamp", [](auto x, auto from, auto to) {
     x = is_nan(x) ? x : is_nan(from) || x < from ? from : x;
     return is_nan(x) ? x : is_nan(to) || x > to ? to : x;
   });
@@ -291,7 +291,7 @@ Tensor& clamp_between(const Tensor& self,
 }
 
 Tensor& arange(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
-  visit(out.scalar_type(), "arange", [&](auto type) {
+  dispatch_dtype(out.scalar_type(), "arange", [&](auto type) {
     typedef decltype(type) T;
     const double count = std::ceil((end.toDouble() - start.toDouble()) / step.toDouble());
     TORCH_CHECK(step.toDouble() != 0, "step must be nonzero");
@@ -301,7 +301,7 @@ Tensor& arange(const Scalar& start, const Scalar& end, const Scalar& step, Tenso
     }
     auto iterator = TensorIterator::nullary_op(out);
     int64_t index = 0;
-    each<T>(
+    for_each_element<T>(
         iterator,
         [&]() -> T {
           if constexpr (std::is_floating_point_v<T>) {
@@ -317,7 +317,7 @@ Tensor& arange(const Scalar& start, const Scalar& end, const Scalar& step, Tenso
 
 Tensor& threshold_backward(const Tensor& gradient, const Tensor& self, const Scalar& threshold, Tensor& out) {
   auto iterator = TensorIterator::binary_op(out, gradient, self);
-  compute<2>(iterator, "threshold_backward", [&](auto g, auto x) {
+  compute_elementwise<2>(iterator, "threshold_backward", [&](auto g, auto x) {
     typedef decltype(x) T;
     return x <= threshold.to<T>() ? T(0) : g;
   });
@@ -328,11 +328,11 @@ BINARY(sigmoid_backward, binary_op, static_cast<T>(x * y * (T(1) - y)))
 BINARY(tanh_backward, binary_op, static_cast<T>(x*(T(1) - y * y)))
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (stage() < 3) {
+  if (development_stage() < 3) {
     return;
   }
-  m.impl("fill_.Scalar", fill_number);
-  m.impl("fill_.Tensor", fill_from);
+  m.impl("fill_.Scalar", fill_with_scalar);
+  m.impl("fill_.Tensor", fill_with_tensor);
   m.impl("zero_", zero_);
   m.impl("add.out", add);
   m.impl("sub.out", subtract);
@@ -355,7 +355,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("exp.out", exponential);
   m.impl("relu", relu);
   m.impl("relu_", relu_);
-  if (stage() < 4) {
+  if (development_stage() < 4) {
     return;
   }
   m.impl("sgn.out", sign);
@@ -379,12 +379,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("bitwise_and.Tensor_out", bitwise_and);
   m.impl("bitwise_or.Tensor_out", bitwise_or);
   m.impl("pow.Tensor_Tensor_out", power);
-  m.impl("pow.Tensor_Scalar_out", power_number);
-  m.impl("pow.Scalar_out", power_of_number);
+  m.impl("pow.Tensor_Scalar_out", power_by_scalar);
+  m.impl("pow.Scalar_out", power_of_scalar);
   m.impl("where.self", where);
-  m.impl("where.self_out", where_into);
+  m.impl("where.self_out", where_out);
   m.impl("clamp.out", clamp);
-  m.impl("clamp.Tensor_out", clamp_between);
+  m.impl("clamp.Tensor_out", clamp_by_tensors);
   m.impl("arange.start_out", arange);
   m.impl("threshold_backward.grad_input", threshold_backward);
   m.impl("sigmoid_backward.grad_input", sigmoid_backward);

@@ -44,27 +44,27 @@ void multiply(const Tensor& left,
   }
   auto sizes = left.sizes().vec();
   sizes.back() = right.size(rank - 1);
-  prepare(out, sizes, left, left.scalar_type());
+  check_and_resize_out(out, sizes, left, left.scalar_type());
   const auto a = left.contiguous(), b = right.contiguous();
   const int64_t m = a.size(rank - 2), k = a.size(rank - 1), n = b.size(rank - 1);
   const int64_t batches = rank == 3 ? a.size(0) : 1;
   const auto made = at::empty(out.sizes(), out.options());
   const bool adds = self != nullptr && beta.toDouble() != 0;
   const auto added = adds ? self->expand(out.sizes()).contiguous() : made;
-  visit(out.scalar_type(), name, [&](auto type) {
+  dispatch_dtype(out.scalar_type(), name, [&](auto type) {
     typedef decltype(type) T;
-    const T* x = local(static_cast<const T*>(a.const_data_ptr()));
-    const T* y = local(static_cast<const T*>(b.const_data_ptr()));
-    const T* z = local(static_cast<const T*>(added.const_data_ptr()));
-    T* to = local(static_cast<T*>(made.mutable_data_ptr()));
+    const T* x = to_host_address(static_cast<const T*>(a.const_data_ptr()));
+    const T* y = to_host_address(static_cast<const T*>(b.const_data_ptr()));
+    const T* z = to_host_address(static_cast<const T*>(added.const_data_ptr()));
+    T* to = to_host_address(static_cast<T*>(made.mutable_data_ptr()));
     for (int64_t at = 0; at < batches * m * n; ++at) {
       const int64_t batch = at / (m * n), row = at / n % m, column = at % n;
-      Wide<T> total = 0;
+      WideType<T> total = 0;
       for (int64_t i = 0; i < k; ++i) {
-        total += static_cast<Wide<T>>(x[(batch * m + row) * k + i]) * y[(batch * k + i) * n + column];
+        total += static_cast<WideType<T>>(x[(batch * m + row) * k + i]) * y[(batch * k + i) * n + column];
       }
-      total *= alpha.to<Wide<T>>();
-      to[at] = static_cast<T>(adds ? total + beta.to<Wide<T>>() * z[at] : total);
+      total *= alpha.to<WideType<T>>();
+      to[at] = static_cast<T>(adds ? total + beta.to<WideType<T>>() * z[at] : total);
     }
   });
   out.copy_(made);
@@ -112,7 +112,7 @@ Tensor& addmv(const Tensor& self,
               "D and ",
               right.dim(),
               "D");
-  prepare(out, {left.size(0)}, left, left.scalar_type());
+  check_and_resize_out(out, {left.size(0)}, left, left.scalar_type());
   const auto added = self.dim() > 0 ? self.unsqueeze(1) : self;
   multiply(left, right.unsqueeze(1), &added, beta, alpha, out.unsqueeze(1), "addmv");
   return out;
@@ -133,11 +133,11 @@ Tensor dot(const Tensor& self, const Tensor& other) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (stage() < 3) {
+  if (development_stage() < 3) {
     return;
   }
   m.impl("mm.out", mm);
-  if (stage() < 4) {
+  if (development_stage() < 4) {
     return;
   }
   m.impl("bmm.out", bmm);

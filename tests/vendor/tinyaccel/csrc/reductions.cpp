@@ -16,13 +16,13 @@ namespace {
 using at::Tensor;
 
 // A contiguous tensor with the reduced dimensions last: rows of `length` elements.
-struct Rows {
+struct ReducedRows {
   Tensor data;
   int64_t count;
   int64_t length;
 };
 
-Rows rows_of(const Tensor& self, at::OptionalIntArrayRef wanted) {
+ReducedRows reduced_rows_of(const Tensor& self, at::OptionalIntArrayRef wanted) {
   const auto rank = self.dim();
   std::vector<bool> reduced(rank, !wanted || wanted->empty());
   if (wanted && rank > 0) {
@@ -46,18 +46,18 @@ Rows rows_of(const Tensor& self, at::OptionalIntArrayRef wanted) {
 
 // Calls f(row, number) for each row. `row` points to the row's elements, which have type T.
 template <typename T, typename F>
-void for_rows(const Rows& rows, int64_t count, F f) {
-  const T* first = local(static_cast<const T*>(rows.data.const_data_ptr()));
+void for_each_row(const ReducedRows& rows, int64_t count, F f) {
+  const T* first = to_host_address(static_cast<const T*>(rows.data.const_data_ptr()));
   for (int64_t row = 0; row < count; ++row) {
     f(first + row * rows.length, row);
   }
 }
 
-void prepare_reduced(const Tensor& self,
-                     at::OptionalIntArrayRef dims,
-                     bool keep,
-                     const Tensor& out,
-                     std::optional<at::ScalarType> dtype) {
+void check_and_resize_reduced_out(const Tensor& self,
+                                  at::OptionalIntArrayRef dims,
+                                  bool keep,
+                                  const Tensor& out,
+                                  std::optional<at::ScalarType> dtype) {
   const auto rank = self.dim();
   std::vector<bool> reduced(rank, !dims || dims->empty());
   if (dims) {
@@ -78,21 +78,21 @@ void prepare_reduced(const Tensor& self,
       sizes.push_back(reduced[dim] ? 1 : self.size(dim));
     }
   }
-  prepare(out, sizes, self, dtype);
+  check_and_resize_out(out, sizes, self, dtype);
 }
 
 // Reduces each row to one number, computed in double or int64, and writes the numbers to `out` in row order.
 template <typename F>
 void reduce(const Tensor& self, at::OptionalIntArrayRef dims, const Tensor& out, const char* name, F f) {
-  const auto rows = rows_of(self, dims);
+  const auto rows = reduced_rows_of(self, dims);
   // Contiguous memory for the results, in row order. The results are copied to `out` at the end, because
   // `out` can have any strides.
   const auto flat = at::empty({out.numel()}, out.options());
-  visit(self.scalar_type(), name, [&](auto type) {
+  dispatch_dtype(self.scalar_type(), name, [&](auto type) {
     typedef decltype(type) T;
-    char* to = local(static_cast<char*>(flat.mutable_data_ptr()));
+    char* to = to_host_address(static_cast<char*>(flat.mutable_data_ptr()));
     const auto bytes = flat.element_size();
-    for_rows<T>(rows, out.numel(), [&](const T* row, int64_t number) {
+    for_each_row<T>(rows, out.numel(), [&](const T* row, int64_t number) {
       store(to + number * bytes, flat.scalar_type(), f(row, rows.length));
     });
   });
@@ -104,9 +104,9 @@ Tensor& sum(const Tensor& self,
             bool keep,
             std::optional<at::ScalarType> dtype,
             Tensor& out) {
-  prepare_reduced(self, dims, keep, out, dtype);
+  check_and_resize_reduced_out(self, dims, keep, out, dtype);
   reduce(self.to(out.scalar_type()), dims, out, "sum", [](const auto* row, int64_t length) {
-    Wide<std::decay_t<decltype(*row)>> total = 0;
+    WideType<std::decay_t<decltype(*row)>> total = 0;
     for (int64_t i = 0; i < length; ++i) {
       total += row[i];
     }
@@ -120,7 +120,7 @@ Tensor& mean(const Tensor& self,
              bool keep,
              std::optional<at::ScalarType> dtype,
              Tensor& out) {
-  prepare_reduced(self, dims, keep, out, dtype);
+  check_and_resize_reduced_out(self, dims, keep, out, dtype);
   reduce(self.to(out.scalar_type()), dims, out, "mean", [](const auto* row, int64_t length) {
     double total = 0;
     for (int64_t i = 0; i < length; ++i) {
@@ -134,7 +134,7 @@ Tensor& mean(const Tensor& self,
 // Returns the index of the best element of a row: `before(candidate, best)` is true if the candidate is
 // better. The first NaN is better than all numbers.
 template <typename T, typename F>
-int64_t place_of_best(const T* row, int64_t length, F before) {
+int64_t index_of_best(const T* row, int64_t length, F before) {
   int64_t best = 0;
   for (int64_t i = 1; i < length; ++i) {
     const bool nan = row[i] != row[i];
@@ -149,85 +149,85 @@ constexpr auto kLarger = [](auto x, auto y) { return x > y; };
 constexpr auto kSmaller = [](auto x, auto y) { return x < y; };
 
 template <typename F>
-void best_value(
+void reduce_to_best_value(
     const Tensor& self, at::OptionalIntArrayRef dims, const Tensor& out, const char* name, F before) {
   reduce(self, dims, out, name, [&](const auto* row, int64_t length) {
-    return row[place_of_best(row, length, before)];
+    return row[index_of_best(row, length, before)];
   });
 }
 
 template <bool Largest>
-void best_value_of(const Tensor& self, at::OptionalIntArrayRef dims, const Tensor& out) {
+void max_or_min_over_dims(const Tensor& self, at::OptionalIntArrayRef dims, const Tensor& out) {
   if constexpr (Largest) {
-    best_value(self, dims, out, "max", kLarger);
+    reduce_to_best_value(self, dims, out, "max", kLarger);
   } else {
-    best_value(self, dims, out, "min", kSmaller);
+    reduce_to_best_value(self, dims, out, "min", kSmaller);
   }
 }
 
 Tensor& amax(const Tensor& self, at::IntArrayRef dims, bool keep, Tensor& out) {
-  prepare_reduced(self, dims, keep, out, self.scalar_type());
-  best_value(self, dims, out, "amax", kLarger);
+  check_and_resize_reduced_out(self, dims, keep, out, self.scalar_type());
+  reduce_to_best_value(self, dims, out, "amax", kLarger);
   return out;
 }
 
 Tensor& amin(const Tensor& self, at::IntArrayRef dims, bool keep, Tensor& out) {
-  prepare_reduced(self, dims, keep, out, self.scalar_type());
-  best_value(self, dims, out, "amin", kSmaller);
+  check_and_resize_reduced_out(self, dims, keep, out, self.scalar_type());
+  reduce_to_best_value(self, dims, out, "amin", kSmaller);
   return out;
 }
 
 Tensor maximum_of_all(const Tensor& self) {
   TORCH_CHECK(self.numel() > 0, "max(): Expected reduction dim to be specified for input.numel() == 0.");
   const auto out = at::empty({}, self.options());
-  best_value(self, std::nullopt, out, "max", kLarger);
+  reduce_to_best_value(self, std::nullopt, out, "max", kLarger);
   return out;
 }
 
 Tensor minimum_of_all(const Tensor& self) {
   TORCH_CHECK(self.numel() > 0, "min(): Expected reduction dim to be specified for input.numel() == 0.");
   const auto out = at::empty({}, self.options());
-  best_value(self, std::nullopt, out, "min", kSmaller);
+  reduce_to_best_value(self, std::nullopt, out, "min", kSmaller);
   return out;
 }
 
 template <bool Largest>
-int64_t place(const auto* row, int64_t length) {
-  return Largest ? place_of_best(row, length, kLarger) : place_of_best(row, length, kSmaller);
+int64_t index_of_extreme(const auto* row, int64_t length) {
+  return Largest ? index_of_best(row, length, kLarger) : index_of_best(row, length, kSmaller);
 }
 
 template <bool Largest>
-Tensor& place_in_rows(const Tensor& self, std::optional<int64_t> dim, bool keep, Tensor& out) {
+Tensor& argmax_or_argmin(const Tensor& self, std::optional<int64_t> dim, bool keep, Tensor& out) {
   const auto dims = dim ? at::OptionalIntArrayRef(*dim) : std::nullopt;
-  prepare_reduced(self, dims, keep, out, at::kLong);
+  check_and_resize_reduced_out(self, dims, keep, out, at::kLong);
   reduce(self, dims, out, Largest ? "argmax" : "argmin", [](const auto* row, int64_t length) {
-    return place<Largest>(row, length);
+    return index_of_extreme<Largest>(row, length);
   });
   return out;
 }
 
 template <bool Largest>
-std::tuple<Tensor&, Tensor&> best_in_rows(
+std::tuple<Tensor&, Tensor&> max_or_min_with_indices(
     const Tensor& self, int64_t dim, bool keep, Tensor& values, Tensor& places) {
-  place_in_rows<Largest>(self, dim, keep, places);
-  prepare_reduced(self, dim, keep, values, self.scalar_type());
-  best_value_of<Largest>(self, dim, values);
+  argmax_or_argmin<Largest>(self, dim, keep, places);
+  check_and_resize_reduced_out(self, dim, keep, values, self.scalar_type());
+  max_or_min_over_dims<Largest>(self, dim, values);
   return {values, places};
 }
 
-std::tuple<Tensor&, Tensor&> extremes(
+std::tuple<Tensor&, Tensor&> aminmax(
     const Tensor& self, std::optional<int64_t> dim, bool keep, Tensor& least, Tensor& most) {
   const auto dims = dim ? at::OptionalIntArrayRef(*dim) : std::nullopt;
-  prepare_reduced(self, dims, keep, least, self.scalar_type());
-  prepare_reduced(self, dims, keep, most, self.scalar_type());
-  best_value_of<false>(self, dims, least);
-  best_value_of<true>(self, dims, most);
+  check_and_resize_reduced_out(self, dims, keep, least, self.scalar_type());
+  check_and_resize_reduced_out(self, dims, keep, most, self.scalar_type());
+  max_or_min_over_dims<false>(self, dims, least);
+  max_or_min_over_dims<true>(self, dims, most);
   return {least, most};
 }
 
 template <bool Wanted>
-Tensor& find(const Tensor& self, at::OptionalIntArrayRef dims, bool keep, Tensor& out) {
-  prepare_reduced(self, dims, keep, out, std::nullopt);
+Tensor& reduce_any_or_all(const Tensor& self, at::OptionalIntArrayRef dims, bool keep, Tensor& out) {
+  check_and_resize_reduced_out(self, dims, keep, out, std::nullopt);
   reduce(self, dims, out, Wanted ? "any" : "all", [](const auto* row, int64_t length) {
     for (int64_t i = 0; i < length; ++i) {
       if ((row[i] != 0) == Wanted) {
@@ -240,37 +240,38 @@ Tensor& find(const Tensor& self, at::OptionalIntArrayRef dims, bool keep, Tensor
 }
 
 template <bool Wanted>
-Tensor& find_in_row(const Tensor& self, int64_t dim, bool keep, Tensor& out) {
-  return find<Wanted>(self, dim, keep, out);
+Tensor& any_or_all_in_dim(const Tensor& self, int64_t dim, bool keep, Tensor& out) {
+  return reduce_any_or_all<Wanted>(self, dim, keep, out);
 }
 
 template <bool Wanted>
-Tensor& find_in_rows(const Tensor& self, at::OptionalIntArrayRef dims, bool keep, Tensor& out) {
-  return find<Wanted>(self, dims, keep, out);
+Tensor& any_or_all_in_dims(const Tensor& self, at::OptionalIntArrayRef dims, bool keep, Tensor& out) {
+  return reduce_any_or_all<Wanted>(self, dims, keep, out);
 }
 
 template <bool Wanted>
-Tensor& find_anywhere(const Tensor& self, Tensor& out) {
-  return find<Wanted>(self, std::nullopt, false, out);
+Tensor& any_or_all_elements(const Tensor& self, Tensor& out) {
+  return reduce_any_or_all<Wanted>(self, std::nullopt, false, out);
 }
 
 // Calls f(in, in2, out, length) for each row of one or two tensors along a dimension.
 template <typename F>
-void along(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out, const char* name, F f) {
-  prepare(out, first.sizes(), first, std::nullopt);
+void apply_along_dimension(
+    const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out, const char* name, F f) {
+  check_and_resize_out(out, first.sizes(), first, std::nullopt);
   if (out.numel() == 0) {
     return;
   }
   const int64_t last[] = {dim};
   const auto dims = at::OptionalIntArrayRef(at::IntArrayRef(last, first.dim() > 0 ? 1 : 0));
-  const auto rows = rows_of(first.to(out.scalar_type()), dims);
-  const auto others = rows_of(second.to(out.scalar_type()), dims);
+  const auto rows = reduced_rows_of(first.to(out.scalar_type()), dims);
+  const auto others = reduced_rows_of(second.to(out.scalar_type()), dims);
   const auto made = at::empty(rows.data.sizes(), out.options());
-  visit(out.scalar_type(), name, [&](auto type) {
+  dispatch_dtype(out.scalar_type(), name, [&](auto type) {
     typedef decltype(type) T;
-    T* to = local(static_cast<T*>(made.mutable_data_ptr()));
-    const T* other = local(static_cast<const T*>(others.data.const_data_ptr()));
-    for_rows<T>(rows, rows.count, [&](const T* row, int64_t number) {
+    T* to = to_host_address(static_cast<T*>(made.mutable_data_ptr()));
+    const T* other = to_host_address(static_cast<const T*>(others.data.const_data_ptr()));
+    for_each_row<T>(rows, rows.count, [&](const T* row, int64_t number) {
       f(row, other + number * rows.length, to + number * rows.length, rows.length);
     });
   });
@@ -280,53 +281,54 @@ void along(const Tensor& first, const Tensor& second, int64_t dim, const Tensor&
 template <bool Log>
 Tensor& softmax(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out) {
   TORCH_CHECK(!half_to_float, "softmax: half_to_float is not supported on tiny");
-  along(self,
-        self,
-        dim,
-        out,
-        Log ? "log_softmax" : "softmax",
-        [](const auto* in, const auto*, auto* to, int64_t length) {
-          const double top = in[place_of_best(in, length, kLarger)];
-          double total = 0;
-          for (int64_t i = 0; i < length; ++i) {
-            total += std::exp(in[i] - top);
-          }
-          for (int64_t i = 0; i < length; ++i) {
-            const double value = in[i] - top;
-            to[i] = static_cast<std::decay_t<decltype(*to)>>(Log ? value - std::log(total)
-                                                                 : std::exp(value) / total);
-          }
-        });
+  apply_along_dimension(self,
+                        self,
+                        dim,
+                        out,
+                        Log ? "log_softmax" : "softmax",
+                        [](const auto* in, const auto*, auto* to, int64_t length) {
+                          const double top = in[index_of_best(in, length, kLarger)];
+                          double total = 0;
+                          for (int64_t i = 0; i < length; ++i) {
+                            total += std::exp(in[i] - top);
+                          }
+                          for (int64_t i = 0; i < length; ++i) {
+                            const double value = in[i] - top;
+                            to[i] = static_cast<std::decay_t<decltype(*to)>>(Log ? value - std::log(total)
+                                                                                 : std::exp(value) / total);
+                          }
+                        });
   return out;
 }
 
 template <bool Log>
 Tensor& softmax_backward(
     const Tensor& gradient, const Tensor& output, int64_t dim, at::ScalarType, Tensor& out) {
-  along(gradient,
-        output,
-        dim,
-        out,
-        Log ? "log_softmax_backward" : "softmax_backward",
-        [](const auto* g, const auto* y, auto* to, int64_t length) {
-          double total = 0;
-          for (int64_t i = 0; i < length; ++i) {
-            total += Log ? static_cast<double>(g[i]) : static_cast<double>(g[i]) * y[i];
-          }
-          for (int64_t i = 0; i < length; ++i) {
-            to[i] = static_cast<std::decay_t<decltype(*to)>>(
-                Log ? g[i] - std::exp(static_cast<double>(y[i])) * total : y[i] * (g[i] - total));
-          }
-        });
+  apply_along_dimension(
+      gradient,
+      output,
+      dim,
+      out,
+      Log ? "log_softmax_backward" : "softmax_backward",
+      [](const auto* g, const auto* y, auto* to, int64_t length) {
+        double total = 0;
+        for (int64_t i = 0; i < length; ++i) {
+          total += Log ? static_cast<double>(g[i]) : static_cast<double>(g[i]) * y[i];
+        }
+        for (int64_t i = 0; i < length; ++i) {
+          to[i] = static_cast<std::decay_t<decltype(*to)>>(
+              Log ? g[i] - std::exp(static_cast<double>(y[i])) * total : y[i] * (g[i] - total));
+        }
+      });
   return out;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (stage() < 3) {
+  if (development_stage() < 3) {
     return;
   }
   m.impl("sum.IntList_out", sum);
-  if (stage() < 4) {
+  if (development_stage() < 4) {
     return;
   }
   m.impl("mean.out", mean);
@@ -334,17 +336,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("amin.out", amin);
   m.impl("max", maximum_of_all);
   m.impl("min", minimum_of_all);
-  m.impl("argmax.out", place_in_rows<true>);
-  m.impl("argmin.out", place_in_rows<false>);
-  m.impl("max.dim_max", best_in_rows<true>);
-  m.impl("min.dim_min", best_in_rows<false>);
-  m.impl("aminmax.out", extremes);
-  m.impl("any.out", find_in_row<true>);
-  m.impl("any.dims_out", find_in_rows<true>);
-  m.impl("any.all_out", find_anywhere<true>);
-  m.impl("all.out", find_in_row<false>);
-  m.impl("all.dims_out", find_in_rows<false>);
-  m.impl("all.all_out", find_anywhere<false>);
+  m.impl("argmax.out", argmax_or_argmin<true>);
+  m.impl("argmin.out", argmax_or_argmin<false>);
+  m.impl("max.dim_max", max_or_min_with_indices<true>);
+  m.impl("min.dim_min", max_or_min_with_indices<false>);
+  m.impl("aminmax.out", aminmax);
+  m.impl("any.out", any_or_all_in_dim<true>);
+  m.impl("any.dims_out", any_or_all_in_dims<true>);
+  m.impl("any.all_out", any_or_all_elements<true>);
+  m.impl("all.out", any_or_all_in_dim<false>);
+  m.impl("all.dims_out", any_or_all_in_dims<false>);
+  m.impl("all.all_out", any_or_all_elements<false>);
   m.impl("_softmax.out", softmax<false>);
   m.impl("_log_softmax.out", softmax<true>);
   m.impl("_softmax_backward_data.out", softmax_backward<false>);

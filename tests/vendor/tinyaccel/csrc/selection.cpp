@@ -50,7 +50,7 @@ Tensor& cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
   return out;
 }
 
-Tensor choose(const Tensor& self, int64_t dim, const Tensor& index) {
+Tensor select_by_index(const Tensor& self, int64_t dim, const Tensor& index) {
   TORCH_CHECK(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
               "index_select(): Expected dtype int32 or int64 for index, not ",
@@ -90,7 +90,7 @@ Tensor masked_select(const Tensor& self, const Tensor& mask) {
   }
   const auto index = at::empty({static_cast<int64_t>(places.size())}, at::kLong);
   std::copy(places.begin(), places.end(), index.mutable_data_ptr<int64_t>());
-  return choose(self.expand(sizes).reshape({-1}), 0, index);
+  return select_by_index(self.expand(sizes).reshape({-1}), 0, index);
 }
 
 // Computes the flat index of each selected element on the host, by indexing a tensor of flat indices.
@@ -101,17 +101,17 @@ Tensor& index(const Tensor& self, const c10::List<std::optional<Tensor>>& indice
     there.push_back(given && given->defined() ? std::optional(given->to(at::kCPU)) : std::nullopt);
   }
   const auto places = at::index(at::arange(self.numel(), at::kLong).view(self.sizes()), there);
-  prepare(out, places.sizes(), self, self.scalar_type());
-  out.copy_(choose(self.reshape({-1}), 0, places.reshape({-1})).view(places.sizes()));
+  check_and_resize_out(out, places.sizes(), self, self.scalar_type());
+  out.copy_(select_by_index(self.reshape({-1}), 0, places.reshape({-1})).view(places.sizes()));
   return out;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (stage() < 4) {
+  if (development_stage() < 4) {
     return;
   }
   m.impl("cat.out", cat);
-  m.impl("index_select", choose);
+  m.impl("index_select", select_by_index);
   m.impl("masked_select", masked_select);
   m.impl("index.Tensor_out", index);
 }

@@ -49,12 +49,12 @@ Tensor empty_strided(at::IntArrayRef size,
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
-void negate(at::TensorIterator& iterator, at::ScalarType to, at::ScalarType from) {
-  visit(from, "copy_", [&](auto type) {
+void copy_negated(at::TensorIterator& iterator, at::ScalarType to, at::ScalarType from) {
+  dispatch_dtype(from, "copy_", [&](auto type) {
     using T = decltype(type);
     iterator.serial_for_each(
         [&](char** data, const int64_t* strides, int64_t n) {
-          char *out = local(data[0]), *in = local(data[1]);
+          char *out = to_host_address(data[0]), *in = to_host_address(data[1]);
           for (int64_t i = 0; i < n; ++i) {
             store<T>(out + i * strides[0], to, static_cast<T>(-*reinterpret_cast<T*>(in + i * strides[1])));
           }
@@ -80,7 +80,7 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
     // One tensor is a lazy negative or conjugate view, so copying its bytes would not copy its values.
     TORCH_CHECK_NOT_IMPLEMENTED(source.is_conj() == target.is_conj(),
                                 "tiny: copying conjugate views is not implemented");
-    negate(iterator, target.scalar_type(), source.scalar_type());
+    copy_negated(iterator, target.scalar_type(), source.scalar_type());
     return target;
   }
   const auto to = target.scalar_type(), from = source.scalar_type();
@@ -88,7 +88,7 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
   if (to == from) {
     iterator.serial_for_each(
         [&](char** data, const int64_t* strides, int64_t n) {
-          char *out = local(data[0]), *in = local(data[1]);
+          char *out = to_host_address(data[0]), *in = to_host_address(data[1]);
           for (int64_t i = 0; i < n; ++i) {
             std::memcpy(out + i * strides[0], in + i * strides[1], bytes);
           }
@@ -96,11 +96,11 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
         {0, iterator.numel()});
     return target;
   }
-  visit(from, "copy_", [&](auto type) {
+  dispatch_dtype(from, "copy_", [&](auto type) {
     using T = decltype(type);
     iterator.serial_for_each(
         [&](char** data, const int64_t* strides, int64_t n) {
-          char *out = local(data[0]), *in = local(data[1]);
+          char *out = to_host_address(data[0]), *in = to_host_address(data[1]);
           for (int64_t i = 0; i < n; ++i) {
             store<T>(out + i * strides[0], to, *reinterpret_cast<T*>(in + i * strides[1]));
           }
@@ -110,7 +110,7 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool) {
   return target;
 }
 
-void grow(const Tensor& self) {
+void enlarge_storage(const Tensor& self) {
   const auto& storage = self.storage();
   const size_t needed = self.numel() == 0
                             ? 0
@@ -134,7 +134,7 @@ const Tensor& resize_(const Tensor& self, at::IntArrayRef size, std::optional<at
   if (format) {
     impl->empty_tensor_restride(*format);
   }
-  grow(self);
+  enlarge_storage(self);
   return self;
 }
 
@@ -146,8 +146,8 @@ Tensor copy_from_and_resize(const Tensor& source, const Tensor& target) {
 at::Scalar item(const Tensor& self) {
   TORCH_CHECK(self.numel() == 1, "a tensor with ", self.numel(), " elements cannot become a number");
   at::Scalar value;
-  const char* address = local(static_cast<const char*>(self.const_data_ptr()));
-  visit(self.scalar_type(), "item", [&](auto type) {
+  const char* address = to_host_address(static_cast<const char*>(self.const_data_ptr()));
+  dispatch_dtype(self.scalar_type(), "item", [&](auto type) {
     value = at::Scalar(*reinterpret_cast<const decltype(type)*>(address));
   });
   return value;
@@ -157,7 +157,7 @@ Tensor& set_storage(
     Tensor& self, at::Storage storage, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   at::native::checkSetStorage(self, storage, offset, size, stride);
   self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
-  grow(self);
+  enlarge_storage(self);
   return self;
 }
 
@@ -167,11 +167,11 @@ Tensor& set_whole_storage(Tensor& self, at::Storage storage) {
   return set_storage(self, storage, 0, count, one);
 }
 
-Tensor& set_like(Tensor& self, const Tensor& source) {
+Tensor& set_to_tensor(Tensor& self, const Tensor& source) {
   return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
-Tensor& set_nothing(Tensor& self) {
+Tensor& set_to_empty_storage(Tensor& self) {
   at::Storage storage(
       c10::Storage::use_byte_size_t(), 0, allocator()->allocate(0), allocator(), /*resizable=*/true);
   const int64_t none = 0, one = 1;
@@ -189,9 +189,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", resize_);
   m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("set_.source_Storage", set_whole_storage);
-  m.impl("set_.source_Tensor", set_like);
-  m.impl("set_", set_nothing);
-  if (stage() >= 3) {
+  m.impl("set_.source_Tensor", set_to_tensor);
+  m.impl("set_", set_to_empty_storage);
+  if (development_stage() >= 3) {
     m.impl("_local_scalar_dense", item);
     m.impl("unfold", at::native::unfold);
   }
@@ -200,13 +200,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // The kernel of _copy_from handles lazy negative and conjugate views itself. With torch's default, torch
 // would first materialise a lazy view, which would call this same kernel again.
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
-  if (stage() >= 3) {
+  if (development_stage() >= 3) {
     m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   }
 }
 
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
-  if (stage() >= 3) {
+  if (development_stage() >= 3) {
     m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   }
 }

@@ -17,20 +17,20 @@ constexpr uintptr_t kWindow = uintptr_t(1) << 60;
 
 // Returns the host address of a device address. A host address is returned unchanged.
 template <typename T>
-inline T* local(T* address) {
+inline T* to_host_address(T* address) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(address) & ~kWindow);
 }
 
 // Returns the development stage of the device, which the variable TINY_STAGE selects. When the library is
 // loaded, it registers only the kernels of this stage.
-int stage();
+int development_stage();
 
 // Returns the allocator of the device's memory.
 c10::Allocator* allocator();
 
 // Calls `f` with a value of the C++ type of `dtype`. Raises an error if kernels do not support the dtype.
 template <typename F>
-inline void visit(c10::ScalarType dtype, const char* name, F&& f) {
+inline void dispatch_dtype(c10::ScalarType dtype, const char* name, F&& f) {
   switch (dtype) {
     case c10::ScalarType::Float:
       return f(float{});
@@ -47,12 +47,12 @@ inline void visit(c10::ScalarType dtype, const char* name, F&& f) {
   }
 }
 
-// Reads an element of any dtype that `visit` supports, and converts it to T. The function is not inlined,
-// because inlining would make the build slower.
+// Reads an element of any dtype that `dispatch_dtype` supports, and converts it to T. The function is not
+// inlined, because inlining would make the build slower.
 template <typename T>
 [[gnu::noinline]] T load(const char* from, c10::ScalarType dtype) {
   T value{};
-  visit(dtype, "load", [&](auto type) {
+  dispatch_dtype(dtype, "load", [&](auto type) {
     value = static_cast<T>(*reinterpret_cast<const decltype(type)*>(from));
   });
   return value;
@@ -60,7 +60,7 @@ template <typename T>
 
 template <typename T>
 [[gnu::noinline]] void store(char* to, c10::ScalarType dtype, T value) {
-  visit(dtype, "store", [&](auto type) {
+  dispatch_dtype(dtype, "store", [&](auto type) {
     *reinterpret_cast<decltype(type)*>(to) = static_cast<decltype(type)>(value);
   });
 }
