@@ -165,7 +165,9 @@ def registering_modules(lab: Lab) -> None:
         lab.raises("an attribute that does not exist", lambda: outer.zz, AttributeError)
     lab.raises("a module without super().__init__()", lambda: _ModuleWithoutSuperInit(), AttributeError)
     with lab.parity("No page says that the call is an error"):
-        lab.raises("a property that fails", lambda: _ModuleWithFailingProperty().failing_property, AttributeError)
+        lab.raises(
+            "a property that fails", lambda: _ModuleWithFailingProperty().failing_property, AttributeError
+        )
     lab.same("a property that works", _ModuleWithFailingProperty().working_property)
 
 
