@@ -60,7 +60,7 @@ def _groups(names: tuple[str, ...], arguments: Mapping[str, Any]) -> torch.Tenso
     """Return the elements of each group as a row in float64, or None if the call computes no means."""
     if not {"input", "bias"} <= {*names} or arguments["input"].dim() < 2 or arguments["input"].numel() == 0:
         return None
-    tensor = arguments["input"].detach().double()
+    tensor: torch.Tensor = arguments["input"].detach().double()
     if "normalized_shape" in names:
         return tensor.reshape(-1, math.prod(arguments["normalized_shape"]))
     count = arguments.get("num_groups", arguments.get("group"))
