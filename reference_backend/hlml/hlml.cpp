@@ -64,9 +64,9 @@ Status copy_text(const std::string& text, char* out, unsigned size) {
   return kSuccess;
 }
 
-std::string environment(const char* name, const char* otherwise) {
+std::string environment(const char* name, const char* default_value) {
   const char* text = std::getenv(name);
-  return text == nullptr || *text == '\0' ? otherwise : text;
+  return text == nullptr || *text == '\0' ? default_value : text;
 }
 
 std::string version() {
@@ -80,18 +80,18 @@ std::string model() {
                                                 : "HL-225";
 }
 
-std::string numbered(const char* format, unsigned module) {
+std::string format_module_number(const char* format, unsigned module) {
   char text[64];
   std::snprintf(text, sizeof(text), format, module);
   return text;
 }
 
 std::string uuid(unsigned module) {
-  return numbered("01P0-HLSIM0A0-00-SIMUL8-%02u-00-00", module);
+  return format_module_number("01P0-HLSIM0A0-00-SIMUL8-%02u-00-00", module);
 }
 
 std::string bus_id(unsigned module) {
-  return numbered("0000:%02x:00.0", 0x10 + module);
+  return format_module_number("0000:%02x:00.0", 0x10 + module);
 }
 
 unsigned used_percent(unsigned module) {
@@ -170,7 +170,7 @@ struct Violation {
 };
 
 template <class Number>
-Status give(void* device, Number* out, Number value) {
+Status store_if_valid(void* device, Number* out, Number value) {
   const Status status = check(device, out);
   if (status == kSuccess) {
     *out = value;
@@ -198,7 +198,7 @@ HLML hlml_shutdown() {
 }
 
 HLML hlml_device_get_count(unsigned* count) {
-  return give(handle_of(0), count, kModules);
+  return store_if_valid(handle_of(0), count, kModules);
 }
 HLML hlml_device_get_handle_by_index(unsigned index, void** device) {
   const Status status = check(handle_of(0), device);
@@ -249,7 +249,8 @@ HLML hlml_device_get_uuid(void* device, char* name, unsigned size) {
 }
 HLML hlml_device_get_serial(void* device, char* name, unsigned size) {
   const Status status = check(device, name);
-  return status != kSuccess ? status : copy_text(numbered("SIM%05u", module_of(device)), name, size);
+  return status != kSuccess ? status
+                            : copy_text(format_module_number("SIM%05u", module_of(device)), name, size);
 }
 HLML hlml_device_get_oper_status(void* device, char* name, unsigned size) {
   const Status status = check(device, name);
@@ -292,34 +293,35 @@ HLML hlml_device_get_utilization_rates(void* device, Utilization* rates) {
   return status;
 }
 HLML hlml_device_get_process_utilization(void* device, unsigned* percent) {
-  return check(device, percent) == kSuccess ? give(device, percent, used_percent(module_of(device)))
-                                            : give(device, percent, 0u);
+  return check(device, percent) == kSuccess ? store_if_valid(device, percent, used_percent(module_of(device)))
+                                            : store_if_valid(device, percent, 0u);
 }
 HLML hlml_device_get_power_usage(void* device, unsigned* milliwatts) {
   const Status status = check(device, milliwatts);
   return status != kSuccess ? status
-                            : give(device,
-                                   milliwatts,
-                                   kIdleMilliwatts + (kMostMilliwatts - kIdleMilliwatts) / 100 *
-                                                         used_percent(module_of(device)));
+                            : store_if_valid(device,
+                                             milliwatts,
+                                             kIdleMilliwatts + (kMostMilliwatts - kIdleMilliwatts) / 100 *
+                                                                   used_percent(module_of(device)));
 }
 HLML hlml_device_get_temperature(void* device, unsigned sensor, unsigned* celsius) {
-  return sensor > 5 ? static_cast<unsigned>(kInvalidArgument) : give(device, celsius, kIdleCelsius);
+  return sensor > 5 ? static_cast<unsigned>(kInvalidArgument) : store_if_valid(device, celsius, kIdleCelsius);
 }
 HLML hlml_device_get_temperature_threshold(void* device, unsigned threshold, unsigned* celsius) {
-  return threshold > 3 ? static_cast<unsigned>(kInvalidArgument) : give(device, celsius, 100u);
+  return threshold > 3 ? static_cast<unsigned>(kInvalidArgument) : store_if_valid(device, celsius, 100u);
 }
-#define CLOCK(function)                                                                               \
-  HLML function(void* device, unsigned clock, unsigned* megahertz) {                                  \
-    return clock > 3 ? static_cast<unsigned>(kInvalidArgument) : give(device, megahertz, kMegahertz); \
+#define CLOCK(function)                                               \
+  HLML function(void* device, unsigned clock, unsigned* megahertz) {  \
+    return clock > 3 ? static_cast<unsigned>(kInvalidArgument)        \
+                     : store_if_valid(device, megahertz, kMegahertz); \
   }
 CLOCK(hlml_device_get_clock_info)
 CLOCK(hlml_device_get_max_clock_info)
 CLOCK(hlml_device_get_clock_limit_info)
 
-#define NUMBER(function, type, value)      \
-  HLML function(void* device, type* out) { \
-    return give(device, out, type{value}); \
+#define NUMBER(function, type, value)                \
+  HLML function(void* device, type* out) {           \
+    return store_if_valid(device, out, type{value}); \
   }
 NUMBER(hlml_device_get_persistence_mode, unsigned, 1)
 NUMBER(hlml_device_get_performance_state, unsigned, 0)
@@ -336,15 +338,15 @@ NUMBER(hlml_device_get_total_energy_consumption, std::uint64_t, 0)
 NUMBER(hlml_device_get_replaced_rows_pending_status, unsigned, 0)
 
 HLML hlml_device_get_module_id(void* device, unsigned* module) {
-  return give(device, module, module_of(device));
+  return store_if_valid(device, module, module_of(device));
 }
 HLML hlml_device_get_minor_number(void* device, unsigned* number) {
-  return give(device, number, module_of(device));
+  return store_if_valid(device, number, module_of(device));
 }
 HLML hlml_device_get_power_management_limit_constraints(void* device, unsigned* least, unsigned* most) {
   const Status status =
-      check(device, most) == kSuccess ? give(device, least, kIdleMilliwatts) : check(device, most);
-  return status != kSuccess ? status : give(device, most, kMostMilliwatts);
+      check(device, most) == kSuccess ? store_if_valid(device, least, kIdleMilliwatts) : check(device, most);
+  return status != kSuccess ? status : store_if_valid(device, most, kMostMilliwatts);
 }
 HLML hlml_device_set_power_management_limit(void* device, unsigned) {
   const Status status = check(device, &g_initialized);
@@ -359,17 +361,17 @@ HLML hlml_device_get_supported_performance_states(void* device, unsigned* states
 }
 HLML hlml_device_get_ecc_mode(void* device, unsigned* current, unsigned* pending) {
   const Status status =
-      check(device, pending) == kSuccess ? give(device, current, 1u) : check(device, pending);
-  return status != kSuccess ? status : give(device, pending, 1u);
+      check(device, pending) == kSuccess ? store_if_valid(device, current, 1u) : check(device, pending);
+  return status != kSuccess ? status : store_if_valid(device, pending, 1u);
 }
 HLML hlml_device_get_total_ecc_errors(void* device, unsigned, unsigned, long long* count) {
-  return give(device, count, 0LL);
+  return store_if_valid(device, count, 0LL);
 }
 HLML hlml_device_get_memory_error_counter(void* device, unsigned, unsigned, unsigned, long long* count) {
-  return give(device, count, 0LL);
+  return store_if_valid(device, count, 0LL);
 }
 HLML hlml_device_get_pcie_throughput(void* device, unsigned counter, unsigned* kilobytes) {
-  return counter > 1 ? static_cast<unsigned>(kInvalidArgument) : give(device, kilobytes, 0u);
+  return counter > 1 ? static_cast<unsigned>(kInvalidArgument) : store_if_valid(device, kilobytes, 0u);
 }
 HLML hlml_device_get_violation_status(void* device, unsigned policy, Violation* violation) {
   const Status status = policy > 1 ? kInvalidArgument : check(device, violation);
@@ -379,7 +381,7 @@ HLML hlml_device_get_violation_status(void* device, unsigned policy, Violation* 
   return status;
 }
 HLML hlml_device_get_replaced_rows(void* device, unsigned cause, unsigned* count, void*) {
-  return cause > 1 ? static_cast<unsigned>(kInvalidArgument) : give(device, count, 0u);
+  return cause > 1 ? static_cast<unsigned>(kInvalidArgument) : store_if_valid(device, count, 0u);
 }
 HLML hlml_device_get_pci_info(void* device, PciInfo* info) {
   const Status status = check(device, info);
@@ -405,7 +407,7 @@ HLML hlml_device_get_pcb_info(void* device, Pcb* pcb) {
 }
 // Returns a count of 0, because the simulated node has no network ports.
 HLML hlml_device_get_mac_info(void* device, Mac*, unsigned, unsigned, int* count) {
-  return give(device, count, 0);
+  return store_if_valid(device, count, 0);
 }
 HLML hlml_get_mac_addr_info(void* device, std::uint64_t* mask, std::uint64_t* external) {
   const Status status = check(device, mask) == kSuccess ? check(device, external) : check(device, mask);
@@ -415,7 +417,7 @@ HLML hlml_get_mac_addr_info(void* device, std::uint64_t* mask, std::uint64_t* ex
   return status;
 }
 HLML hlml_nic_get_link(void* device, std::uint32_t, bool* up) {
-  return give(device, up, false);
+  return store_if_valid(device, up, false);
 }
 HLML hlml_nic_get_statistics(void* device, void* statistics) {
   const Status status = check(device, statistics);

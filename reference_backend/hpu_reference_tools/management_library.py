@@ -85,22 +85,22 @@ class ManagementLibrary:
             raise LibraryError(
                 f"{PATH} could not be loaded ({error}). Reinstall hpu-reference-backend."
             ) from error
-        self._call("hlml_init")
+        self._call_checked("hlml_init")
 
     def driver_version(self) -> str:
         """Return the version of the simulated driver."""
-        return self._version("hlml_get_driver_version")
+        return self._query_version("hlml_get_driver_version")
 
     def version(self) -> str:
         """Return the version of the management library."""
-        return self._version("hlml_get_hlml_version")
+        return self._query_version("hlml_get_hlml_version")
 
     def modules(self) -> list[Module]:
         """Return the state of all modules of the simulated node."""
         count = ctypes.c_uint()
-        self._call("hlml_device_get_count", ctypes.byref(count))
+        self._call_checked("hlml_device_get_count", ctypes.byref(count))
         processes = self.processes()
-        return [self._module(index, processes) for index in range(count.value)]
+        return [self._read_module(index, processes) for index in range(count.value)]
 
     def processes(self) -> list[Process]:
         """Return the live processes that use the simulated device, sorted by process id."""
@@ -119,50 +119,50 @@ class ManagementLibrary:
             records.append(Process(int(number), int(module), int(in_use), int(most), name))
         return records
 
-    def _module(self, index: int, processes: list[Process]) -> Module:
+    def _read_module(self, index: int, processes: list[Process]) -> Module:
         handle = ctypes.c_void_p()
-        self._call("hlml_device_get_handle_by_index", index, ctypes.byref(handle))
+        self._call_checked("hlml_device_get_handle_by_index", index, ctypes.byref(handle))
         memory, rates, pci = _Memory(), _Utilization(), _Pci()
         for function, out in (
             ("hlml_device_get_memory_info", memory),
             ("hlml_device_get_utilization_rates", rates),
             ("hlml_device_get_pci_info", pci),
         ):
-            self._call(function, handle, ctypes.byref(out))
+            self._call_checked(function, handle, ctypes.byref(out))
         return Module(
             index=index,
-            name=self._text("hlml_device_get_name", handle),
-            module_id=self._number("hlml_device_get_module_id", handle),
+            name=self._query_text_value("hlml_device_get_name", handle),
+            module_id=self._query_number("hlml_device_get_module_id", handle),
             bus_id=pci.bus_id.decode(),
-            uuid=self._text("hlml_device_get_uuid", handle),
-            serial=self._text("hlml_device_get_serial", handle),
+            uuid=self._query_text_value("hlml_device_get_uuid", handle),
+            serial=self._query_text_value("hlml_device_get_serial", handle),
             memory_total=memory.total // _MEBIBYTE,
             memory_used=memory.used // _MEBIBYTE,
             memory_free=memory.total // _MEBIBYTE - memory.used // _MEBIBYTE,
             utilization=rates.aip,
-            power=self._number("hlml_device_get_power_usage", handle) // 1000,
-            power_limit=self._number("hlml_device_get_power_management_limit", handle) // 1000,
-            temperature=self._number("hlml_device_get_temperature", handle, 0),
-            clock=self._number("hlml_device_get_clock_info", handle, 0),
+            power=self._query_number("hlml_device_get_power_usage", handle) // 1000,
+            power_limit=self._query_number("hlml_device_get_power_management_limit", handle) // 1000,
+            temperature=self._query_number("hlml_device_get_temperature", handle, 0),
+            clock=self._query_number("hlml_device_get_clock_info", handle, 0),
             processes=tuple(process for process in processes if process.module == index),
         )
 
-    def _call(self, name: str, *arguments: object) -> None:
+    def _call_checked(self, name: str, *arguments: object) -> None:
         status = getattr(self._functions, name)(*arguments)
         if status != 0:
             raise LibraryError(f"the function {name} of libhlml.so has failed with status {status}")
 
-    def _version(self, name: str) -> str:
+    def _query_version(self, name: str) -> str:
         text = ctypes.create_string_buffer(128)
-        self._call(name, text, 128)
+        self._call_checked(name, text, 128)
         return text.value.decode()
 
-    def _text(self, name: str, handle: ctypes.c_void_p) -> str:
+    def _query_text_value(self, name: str, handle: ctypes.c_void_p) -> str:
         text = ctypes.create_string_buffer(128)
-        self._call(name, handle, text, 128)
+        self._call_checked(name, handle, text, 128)
         return text.value.decode()
 
-    def _number(self, name: str, handle: ctypes.c_void_p, *arguments: int) -> int:
+    def _query_number(self, name: str, handle: ctypes.c_void_p, *arguments: int) -> int:
         number = ctypes.c_uint()
-        self._call(name, handle, *arguments, ctypes.byref(number))
+        self._call_checked(name, handle, *arguments, ctypes.byref(number))
         return number.value

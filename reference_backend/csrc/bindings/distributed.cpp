@@ -18,9 +18,9 @@ namespace hpu_reference::bindings {
 namespace {
 
 // Returns a dictionary for each recorded collective; "frames" has torch's format.
-py::list flight_record() {
+py::list flight_record_rows() {
   torch::freeDeadCapturedTracebackFrames();
-  const std::vector<distributed::FlightEntry> entries = distributed::recorded_flights();
+  const std::vector<distributed::FlightEntry> entries = distributed::recorded_collectives();
   std::vector<torch::CapturedTraceback*> stacks;
   for (const auto& entry : entries) {
     if (entry.stack != nullptr) {
@@ -77,9 +77,9 @@ void bind_distributed(py::module& m) {
       py::arg("rank"),
       py::arg("size"),
       py::arg("timeout"),
-      py::arg("meets") = false,
+      py::arg("synchronizes_first") = false,
       "Create a backend for hpu tensors on top of a gloo backend over the same ranks with the same timeout. "
-      "If `meets` is true, the ranks rendezvous in the store before each collective.");
+      "If `synchronizes_first` is true, the ranks rendezvous in the store before each collective.");
   m.def(
       "shares_memory",
       [](const Backend& backend) {
@@ -89,18 +89,18 @@ void bind_distributed(py::module& m) {
       py::arg("backend"),
       "Return whether the backend is an hccl backend whose ranks share memory.");
   m.def("set_blocking_collectives", &distributed::set_blocking_collectives, py::arg("on"));
-  m.def("flight_record", &flight_record);
-  m.def("failed_collectives", &distributed::failed_flights);
+  m.def("recorded_collectives", &flight_record_rows);
+  m.def("failed_collectives", &distributed::failed_collectives);
   m.def(
-      "set_between_graphs",
-      [](const std::optional<py::function>& between) {
-        if (!between.has_value()) {
-          distributed::set_between_graphs({});
+      "set_capture_collective_handler",
+      [](const std::optional<py::function>& handler) {
+        if (!handler.has_value()) {
+          distributed::set_capture_collective_handler({});
           return;
         }
         // Never freed, because the handler may be destroyed without the GIL.
-        auto* function = new py::function(*between);
-        distributed::set_between_graphs([function](std::function<void()> issue) {
+        auto* function = new py::function(*handler);
+        distributed::set_capture_collective_handler([function](std::function<void()> issue) {
           const py::gil_scoped_acquire lock;
           try {
             (*function)(py::cpp_function(std::move(issue), py::call_guard<py::gil_scoped_release>()));
@@ -109,9 +109,9 @@ void bind_distributed(py::module& m) {
           }
         });
       },
-      py::arg("between"),
+      py::arg("handler"),
       "Set the handler for collectives that are called during a capture. The handler is called with a "
-      "function that issues the collective. If the handler is None, such a collective raises an error.");
+      "function that issues the collective. If `handler` is None, such a collective raises an error.");
 }
 
 }  // namespace hpu_reference::bindings

@@ -36,7 +36,7 @@ std::mutex g_mutex;
 std::deque<TelemetryEvent> g_telemetry_events;
 PyObject* g_callback = nullptr;
 
-int deliver(void*) {
+int deliver_pending_events(void*) {
   for (;;) {
     TelemetryEvent event;
     {
@@ -59,7 +59,7 @@ int deliver(void*) {
   }
 }
 
-void listen(const char* name, const runtime::TelemetryParameters& parameters) {
+void store_telemetry_event(const char* name, const runtime::TelemetryParameters& parameters) {
   using std::chrono::duration_cast;
   using std::chrono::microseconds;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -67,14 +67,15 @@ void listen(const char* name, const runtime::TelemetryParameters& parameters) {
     const std::lock_guard<std::mutex> lock(g_mutex);
     g_telemetry_events.push_back({name, duration_cast<microseconds>(now).count(), parameters});
   }
-  Py_AddPendingCall(&deliver, nullptr);
+  Py_AddPendingCall(&deliver_pending_events, nullptr);
 }
 
 void set_event_callback(const py::object& callback) {
   PyObject* before = g_callback;
   g_callback = callback.is_none() ? nullptr : callback.inc_ref().ptr();
   Py_XDECREF(before);
-  runtime::set_listener(g_callback == nullptr ? runtime::Listener() : runtime::Listener(&listen));
+  runtime::set_listener(g_callback == nullptr ? runtime::Listener()
+                                              : runtime::Listener(&store_telemetry_event));
 }
 
 void* release_interpreter() {
@@ -82,7 +83,7 @@ void* release_interpreter() {
 }
 
 // Returns the file and line of the innermost Python frame outside torch and this package.
-std::string python_line() {
+std::string current_python_line() {
   if (!Py_IsInitialized()) {
     return "";
   }
@@ -111,7 +112,8 @@ void bind_engine(py::module& m) {
         py::arg("seed") = 0,
         "Queue every operator that can be deferred, after a delay of up to `delay_us`. -1 disables this.");
   m.def("set_record_lines", [](bool on) {
-    engine::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
+    engine::set_python_line_source(on ? std::function<std::string()>(&current_python_line)
+                                      : std::function<std::string()>());
   });
   m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
   m.def("enqueue_delay",
@@ -135,11 +137,11 @@ void bind_engine(py::module& m) {
         {"prepared", graph::prepared_runs()},
         {"learned_calls", static_cast<std::int64_t>(engine::output_metadata_count())}};
   });
-  m.def("take_order_reports",
+  m.def("take_race_reports",
         &memory::take_race_reports,
         "Return and clear the missing waits between streams found under HPU_REFERENCE_STREAM_ORDER=events.");
-  m.def("clear_learned", &engine::clear_output_metadata);
-  m.def("set_keeps_learned", &engine::set_output_metadata_cache_enabled, py::arg("on"));
+  m.def("clear_output_metadata_cache", &engine::clear_output_metadata);
+  m.def("set_output_metadata_cache_enabled", &engine::set_output_metadata_cache_enabled, py::arg("on"));
   m.def("executed_ops", [] {
     std::map<std::string, std::int64_t> result;
     for (const auto& [name, count] : engine::executed_operators()) {
@@ -149,7 +151,10 @@ void bind_engine(py::module& m) {
   });
   m.def("reset_executed_ops", &engine::reset_executed_operators);
   m.def("set_event_callback", &set_event_callback, py::arg("callback"));
-  m.def("take_events", [] { deliver(nullptr); }, "Deliver all pending telemetry events to the callback now.");
+  m.def(
+      "deliver_telemetry_events",
+      [] { deliver_pending_events(nullptr); },
+      "Deliver all pending telemetry events to the callback now.");
 }
 
 }  // namespace hpu_reference::bindings

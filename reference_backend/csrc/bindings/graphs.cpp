@@ -34,7 +34,7 @@ py::object dtype_object(at::ScalarType type) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(type)));
 }
 
-py::object plain_object(const c10::IValue& value) {
+py::object to_python_object(const c10::IValue& value) {
   if (value.isInt()) {
     return py::cast(value.toInt());
   }
@@ -97,7 +97,7 @@ py::object describe_value(const Graph& graph, const engine::Call& call, std::siz
         return dtype_object(value.toScalarType());
       }
     }
-    return plain_object(value);
+    return to_python_object(value);
   };
   if (static_cast<int>(position) == call.plan->generator) {
     return py::make_tuple("generator");
@@ -184,7 +184,7 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
   if (runtime::is_work_pending()) {
     const py::gil_scoped_release release;
     runtime::refuse_during_capture();
-    runtime::wait_for_earlier_work(/*surface=*/false);
+    runtime::wait_for_earlier_work(/*throw_errors=*/false);
   }
   kernels::HostCall call;
   call.allow_cpu_tensors(true);
@@ -243,7 +243,7 @@ void bind_graphs(py::module& m) {
       .def("end", &Capture::end, Release())
       .def("reset", &Capture::reset, Release())
       .def("replay", &Capture::replay, py::arg("asynchronous") = false, Release())
-      .def("set_interface", &Capture::set_interface, py::arg("inputs"), py::arg("outputs"), Release())
+      .def("set_io_binding", &Capture::set_io_binding, py::arg("inputs"), py::arg("outputs"), Release())
       .def("accepts", &Capture::accepts, py::arg("inputs"))
       .def("call", &Capture::call, py::arg("inputs"), py::arg("asynchronous") = false, Release())
       .def("dump", &Capture::dump, py::arg("format") = "text")
@@ -256,8 +256,8 @@ void bind_graphs(py::module& m) {
           py::arg("path"),
           py::arg("arguments"),
           "Set compiled code and its arguments in order: (buffer, dtype, sizes, strides, offset, written).")
-      .def("uses",
-           &Capture::uses,
+      .def("accesses",
+           &Capture::accesses,
            py::arg("tensor"),
            "Return whether a call of the graph accesses the tensor's memory.")
       .def_property_readonly("key", [](const Capture& self) { return py::hash(py::str(self.dump("text"))); })
@@ -290,11 +290,11 @@ void bind_graphs(py::module& m) {
 
   m.def(
       "lazy_start",
-      [](int mode, std::uint64_t seed) { start_lazy(static_cast<graph::LazyMode>(mode), seed); },
+      [](int mode, std::uint64_t seed) { start_lazy_mode(static_cast<graph::LazyMode>(mode), seed); },
       py::arg("mode"),
       py::arg("seed") = 0);
   m.def("lazy_flush", &graph::flush_lazy, py::arg("sync") = false, Release());
-  m.def("lazy_pending", &graph::recorded_calls);
+  m.def("lazy_pending", &graph::recorded_call_count);
   m.def("lazy_set_limits", &graph::set_lazy_limits, py::arg("max_ops"), py::arg("sync") = false);
   m.def("lazy_set_thread", &graph::set_lazy_thread);
   m.def("lazy_dump", &graph::dump_lazy_graphs, py::arg("folder"), py::arg("text"), py::arg("dot"));

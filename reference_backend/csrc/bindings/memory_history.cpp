@@ -132,7 +132,7 @@ void bind_memory_history(py::module& m) {
       py::arg("clear"));
   m.def("set_memory_metadata", &memory::set_metadata);
   m.def("memory_metadata", &memory::metadata);
-  m.def("count_memory_profilers", &memory::count_profilers);
+  m.def("change_memory_profiler_count", &memory::change_profiler_count);
   m.def("has_memory_history", &memory::has_history);
   m.def("memory_snapshot", &snapshot);
   m.def("set_out_of_memory_observer", &set_observer);

@@ -128,7 +128,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_fallback_policy", &dispatch::set_fallback_policy);
   m.def("set_autocast_lists", &dispatch::register_autocast, py::arg("lower"), py::arg("fp32"));
   m.def("autocast_lists", &dispatch::autocast_lists);
-  m.def("is_profiled",
+  m.def("has_hardware_limits",
         &kernels::has_hardware_limits,
         "Return whether hardware limits are enabled (HPU_REFERENCE_PROFILE).");
   m.def("largest_e4m3", &kernels::largest_e4m3);
@@ -136,8 +136,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_range_check", &kernels::set_range_check);
   m.def("set_tanh_gelu", &kernels::set_tanh_gelu);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
-  m.def("set_most_streams", &runtime::set_stream_limit, py::arg("most"));
-  m.def("new_stream_apart", &runtime::new_internal_stream);
+  m.def("set_stream_limit", &runtime::set_stream_limit, py::arg("limit"));
+  m.def("new_internal_stream", &runtime::new_internal_stream);
   m.def("set_copy_queue",
         &dispatch::set_copy_queue,
         py::arg("to_device"),

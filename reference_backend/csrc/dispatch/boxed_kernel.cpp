@@ -34,7 +34,7 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op,
                              torch::jit::Stack* stack) const {
   const kernels::OperatorPlan& plan = kernel_.plan();
   plan.normalize_lists(stack->data() + stack->size() - plan.arguments);
-  if (C10_UNLIKELY(plan.dense_inputs)) {
+  if (C10_UNLIKELY(plan.needs_dense_inputs)) {
     c10::IValue& self = (*stack)[stack->size() - plan.arguments];
     self = self.toTensor().contiguous();
   }

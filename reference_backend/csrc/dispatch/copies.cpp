@@ -45,8 +45,8 @@ const BoxedKernel& kernel(const c10::OperatorHandle& op) {
   return *value;
 }
 
-void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, bool surface) {
-  kernels::HostCall call(/*redirect=*/false, surface);
+void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, bool throw_errors) {
+  kernels::HostCall call(/*redirect=*/false, throw_errors);
   call.allow_cpu_tensors(true);
   const at::Tensor from = call.host(source, kernels::Access::Read, kName);
   at::Tensor to = kernels::is_device_tensor(self) ? call.host(self, kernels::Access::Write, kName) : self;
@@ -85,7 +85,7 @@ class CopyWork final : public runtime::Work {
   }
   // This object may hold the last reference to the storage of the user's tensor. Python objects that are
   // attached to the storage must be destroyed on a host thread.
-  bool released_on_host() const override {
+  bool must_be_destroyed_on_host() const override {
     return true;
   }
   std::string name() const override {
@@ -138,7 +138,7 @@ void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking
   const bool to_host = !kernels::is_device_tensor(self);
   if (source.numel() == 0) {
     const runtime::InlineScope scope;  // do not wait: an empty copy accesses no memory
-    copy_now(self, source, non_blocking, /*surface=*/false);
+    copy_now(self, source, non_blocking, /*throw_errors=*/false);
     return;
   }
   if (const std::shared_ptr<graph::CaptureRecording> recording = graph::current_capture_recording()) {
@@ -148,7 +148,7 @@ void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking
     if (repeatable && dense) {
       recording->record_host_copy(self, source, [&] {
         const runtime::InlineScope scope;
-        copy_now(self, source, non_blocking, /*surface=*/false);
+        copy_now(self, source, non_blocking, /*throw_errors=*/false);
       });
       return;
     }
@@ -157,13 +157,13 @@ void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking
     return;
   }
   if (!to_host && graph::is_lazy() && is_dense_device(self) &&
-      graph::is_untouched(self.storage().unsafeGetStorageImpl())) {
+      graph::is_unused_by_pending_work(self.storage().unsafeGetStorageImpl())) {
     const runtime::InlineScope scope;
-    copy_now(self, source, non_blocking, /*surface=*/false);
+    copy_now(self, source, non_blocking, /*throw_errors=*/false);
     memory::block_of(self.storage().data_ptr())->host_written = true;
     return;
   }
-  copy_now(self, source, non_blocking, /*surface=*/to_host);
+  copy_now(self, source, non_blocking, /*throw_errors=*/to_host);
 }
 
 // Either tensor may be a CPU tensor. The CPU's copy kernel receives host aliases and host tensors; it
@@ -172,7 +172,7 @@ at::Tensor& copy_between_devices(at::Tensor& self, const at::Tensor& source, boo
   constexpr std::int64_t kLarge = std::int64_t{1} << 21;
   const bool needs_ordering = runtime::is_work_pending() || non_blocking || self.numel() >= kLarge;
   if (C10_LIKELY(!needs_ordering)) {
-    copy_now(self, source, non_blocking, /*surface=*/false);
+    copy_now(self, source, non_blocking, /*throw_errors=*/false);
   } else if (kernels::is_device_tensor(self) && kernels::is_device_tensor(source)) {
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
     torch::jit::Stack stack{self, source, non_blocking};
@@ -185,7 +185,7 @@ at::Tensor& copy_between_devices(at::Tensor& self, const at::Tensor& source, boo
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   if (C10_UNLIKELY(kernels::has_hardware_limits())) {
-    return copy_between_devices(self, kernels::rounded_source(self, source), non_blocking);
+    return copy_between_devices(self, kernels::round_source_to_hardware(self, source), non_blocking);
   }
   return copy_between_devices(self, source, non_blocking);
 }
@@ -202,7 +202,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  kernels::HostCall call(/*redirect=*/false, /*surface=*/true);
+  kernels::HostCall call(/*redirect=*/false, /*throw_errors=*/true);
   const at::Tensor host = call.host(self, kernels::Access::Read, "aten::_local_scalar_dense");
   runtime::TraceSpan span(runtime::TraceKind::Copy, kernels::copy_label(true, false));
   span.add_bytes(host.nbytes());

@@ -121,7 +121,7 @@ c10::IValue convert_value(const c10::IValue& value, Convert convert) {
   return value;
 }
 
-void count(const c10::OperatorHandle& op, const std::string& name) {
+void count_fallback(const c10::OperatorHandle& op, const std::string& name) {
   std::lock_guard<std::mutex> lock(g_mutex);
   const auto& allowed = policy();
   TORCH_CHECK(
@@ -160,7 +160,7 @@ void run_fallback(const kernels::OperatorPlan& plan,
               "cpu fallback is not supported during hpu graph capturing, but ",
               op.operator_name().name,
               " needs it; move the operator out of the capture");
-  count(op, name);
+  count_fallback(op, name);
   runtime::emit_event("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
   const std::size_t first = stack->size() - plan.arguments;
   plan.normalize_lists(stack->data() + first);

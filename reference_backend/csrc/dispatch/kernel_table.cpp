@@ -107,7 +107,7 @@ class TanhKernel final : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
     c10::IValue& form =
         (*stack)[stack->size() - kernel_.plan().arguments + static_cast<std::size_t>(position_)];
-    if (kernels::forces_tanh() && form.toStringView() == "none") {
+    if (kernels::forces_tanh_gelu() && form.toStringView() == "none") {
       form = "tanh";
     }
     kernel_(op, keys, stack);

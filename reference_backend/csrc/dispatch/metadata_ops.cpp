@@ -135,7 +135,7 @@ const at::Tensor& resize_output(const at::Tensor& self, at::IntArrayRef size, at
   return self;
 }
 
-at::Tensor& set_nothing(at::Tensor& self) {
+at::Tensor& set_empty_storage(at::Tensor& self) {
   auto storage =
       c10::Storage(c10::Storage::use_byte_size_t(), 0, memory::device_allocator(), /*resizable=*/true);
   self.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
@@ -161,7 +161,7 @@ TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {
   m.impl("set_.source_Storage_storage_offset", set_storage_offset);
   m.impl("set_.source_Storage", set_storage);
   m.impl("set_.source_Tensor", set_tensor);
-  m.impl("set_", set_nothing);
+  m.impl("set_", set_empty_storage);
   m.impl("_resize_output_", resize_output);
   m.impl("record_stream", record_stream);
 }

@@ -46,7 +46,7 @@ Tensor broadcast_channels(const Tensor& channels, const Tensor& input) {
   return channels.to(sum_dtype(input)).reshape(shape);
 }
 
-Tensor weighted(const Tensor& values, const Optional& weight, const Tensor& input) {
+Tensor multiply_by_weight(const Tensor& values, const Optional& weight, const Tensor& input) {
   return weight.has_value() && weight->defined() ? values * broadcast_channels(*weight, input) : values;
 }
 
@@ -106,7 +106,7 @@ Tensor elemt(const Tensor& input,
              double /*eps*/) {
   Tensor values =
       (input.to(sum_dtype(input)) - broadcast_channels(mean, input)) * broadcast_channels(invstd, input);
-  values = weighted(values, weight, input);
+  values = multiply_by_weight(values, weight, input);
   if (bias.has_value() && bias->defined()) {
     values = values + broadcast_channels(*bias, input);
   }
@@ -167,7 +167,7 @@ Tensor backward_elemt(const Tensor& grad,
   const Tensor centered = input.to(type) - broadcast_channels(mean, input);
   const Tensor inner = grad.to(type) - broadcast_channels(sum / total, input) -
                        centered * scale * scale * broadcast_channels(product / total, input);
-  return weighted(inner * scale, weight, input).to(input.scalar_type());
+  return multiply_by_weight(inner * scale, weight, input).to(input.scalar_type());
 }
 
 TORCH_LIBRARY_IMPL(aten, DEVICE_KEY, m) {

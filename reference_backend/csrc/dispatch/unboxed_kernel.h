@@ -62,7 +62,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
           c10::DispatchKeySet(c10::DispatchKey::DEVICE_KEY),
           std::forward<Arguments>(arguments)...);
     }
-    kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
+    kernels::HostCall call(/*redirect=*/true, /*throw_errors=*/false, /*recorder_declined=*/true);
     // The braces guarantee that arguments are converted in order: the first invalid argument is the one
     // reported.
     std::tuple<KernelArgument<Arguments>...> kernel_arguments{host<Arguments>(call, arguments)...};
@@ -81,7 +81,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
       std::apply(run, kernel_arguments);
       call.kernel_done();
       call.finish();
-      return written(arguments...);
+      return written_argument(arguments...);
     } else {
       at::Tensor result = std::apply(run, kernel_arguments);
       call.kernel_done();
@@ -91,12 +91,12 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   }
 
   // Returns true if this kernel can replace the boxed kernel of the operator.
-  static bool covers(const kernels::OperatorPlan& plan) {
+  static bool supports(const kernels::OperatorPlan& plan) {
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();
     };
     return plan.returns_tensors && plan.returns == 1 && plan.generator < 0 && !plan.data_dependent &&
-           !plan.dense_inputs && !plan.resizes_storage && !any(plan.cpu_allowed) &&
+           !plan.needs_dense_inputs && !plan.resizes_storage && !any(plan.cpu_allowed) &&
            plan.written == std::vector<bool>{kIsWritten<Arguments>...};
   }
 
@@ -155,7 +155,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   }
 
   // Returns the written argument: the only argument that is not const.
-  static at::Tensor& written(Arguments&... arguments) {
+  static at::Tensor& written_argument(Arguments&... arguments) {
     at::Tensor* written_tensor = nullptr;
     const auto visit = [&](auto& argument) {
       if constexpr (std::is_same_v<decltype(argument), at::Tensor&>) {

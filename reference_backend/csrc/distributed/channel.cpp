@@ -31,11 +31,11 @@ class TransferWork final : public runtime::Work {
     }
     transfer_->complete(std::move(error));
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   // `run` may hold the last reference to a process group, so a host thread must destroy this object.
-  bool released_on_host() const override {
+  bool must_be_destroyed_on_host() const override {
     return true;
   }
   std::string name() const override {
@@ -60,19 +60,19 @@ class TransferWait final : public runtime::Work {
       std::rethrow_exception(transfer_->error_);
     }
   }
-  bool ready() const override {
+  bool is_ready() const override {
     return transfer_->is_done();
   }
   int blocked_by() const override {
     return runtime::queue_of(transfer_->runs_on_);
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   std::string name() const override {
     return "a wait for " + transfer_->name_;
   }
-  runtime::TraceKind traced_as() const override {
+  runtime::TraceKind trace_kind() const override {
     return runtime::TraceKind::Wait;
   }
 
@@ -115,7 +115,8 @@ std::exception_ptr Transfer::error() const {
 
 void Transfer::rethrow() const {
   if (error_ != nullptr) {
-    runtime::surface_error(runtime::queue_of(issued_on_));  // the queue then does not throw the error again
+    // The queue then does not throw the error again.
+    runtime::throw_queue_error(runtime::queue_of(issued_on_));
     std::rethrow_exception(error_);
   }
 }
@@ -168,9 +169,9 @@ bool Channel::may_run_now(const memory::AccessSet& access_set) const {
 
 // Runs the attempt on the calling thread and returns its result. If the result is true, adds a trace row on
 // the channel's stream.
-bool Channel::attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const {
+bool Channel::try_transfer_now(const Transfer& transfer, const std::function<bool()>& try_at_once) const {
   const std::uint64_t start = runtime::is_tracing() ? runtime::trace_clock() : 0;
-  if (!attempt()) {
+  if (!try_at_once()) {
     return false;
   }
   if (start != 0) {
@@ -184,7 +185,7 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
                                          const std::vector<at::Tensor>& used,
                                          const std::vector<at::Tensor>& written,
                                          std::function<void()> run,
-                                         const std::function<bool()>& attempt) {
+                                         const std::function<bool()>& try_at_once) {
   runtime::acquire();
   runtime::flush_recorded();
   runtime::release_finished_work();
@@ -199,12 +200,12 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
       transfer->bytes_ += tensors == &used ? tensor.nbytes() : 0;
     }
   }
-  if (attempt && may_run_now(access_set)) {
+  if (try_at_once && may_run_now(access_set)) {
     const runtime::GilRelease unlocked;
     const std::lock_guard<std::mutex> lock(order_);
     if (runtime::is_queue_idle(stream_)) {
       transfer->begin();
-      if (attempt_now(*transfer, attempt)) {
+      if (try_transfer_now(*transfer, try_at_once)) {
         transfer->complete(nullptr);
       } else {
         access_set.enqueue(
@@ -224,7 +225,7 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
 }
 
 void Channel::drain() const {
-  runtime::drain(stream_, /*surface=*/false);
+  runtime::drain(stream_, /*throw_errors=*/false);
 }
 
 }  // namespace hpu_reference::distributed

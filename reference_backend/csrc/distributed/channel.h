@@ -90,13 +90,13 @@ class Channel {
   //   name: for messages.
   //   used: tensors whose memory the transfer uses.
   //   written: the tensors of `used` that the transfer writes.
-  //   attempt: if set, called first on this thread if the transfer has no pending predecessors. It must
+  //   try_at_once: if set, called first on this thread if the transfer has no pending predecessors. It must
   //   return within a moment. If it returns true, the transfer is done; otherwise `run` completes it.
   std::shared_ptr<Transfer> issue(std::string name,
                                   const std::vector<at::Tensor>& used,
                                   const std::vector<at::Tensor>& written,
                                   std::function<void()> run,
-                                  const std::function<bool()>& attempt = {});
+                                  const std::function<bool()>& try_at_once = {});
   // Waits until all transfers issued so far are done.
   void drain() const;
 
@@ -106,7 +106,7 @@ class Channel {
 
  private:
   bool may_run_now(const memory::AccessSet& access_set) const;
-  bool attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const;
+  bool try_transfer_now(const Transfer& transfer, const std::function<bool()>& try_at_once) const;
 
   const c10::StreamId stream_;
   std::mutex order_;  // held while issuing and during an attempt

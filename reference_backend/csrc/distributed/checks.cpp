@@ -10,7 +10,7 @@ namespace hpu_reference::distributed {
 
 namespace {
 
-bool is_carried(at::ScalarType dtype) {
+bool is_transferable(at::ScalarType dtype) {
   switch (dtype) {
     case at::kByte:
     case at::kChar:
@@ -43,7 +43,7 @@ void check_tensor(const at::Tensor& tensor) {
                     " with layout ",
                     tensor.layout());
   TORCH_CHECK_VALUE(tensor.is_contiguous() && !tensor.is_neg(), "Tensors must be contiguous");
-  TORCH_CHECK_TYPE(is_carried(tensor.scalar_type()),
+  TORCH_CHECK_TYPE(is_transferable(tensor.scalar_type()),
                    "Input tensor data type is not supported for HCCL process group: ",
                    tensor.scalar_type());
 }
@@ -151,7 +151,7 @@ void check_splits(const at::Tensor& tensor,
                     tensor.sizes());
 }
 
-at::Tensor host_of(const at::Tensor& tensor) {
+at::Tensor host_alias_of(const at::Tensor& tensor) {
   const at::ScalarType dtype = is_eight_bit_float(tensor.scalar_type()) ? at::kByte : tensor.scalar_type();
   const auto options = at::TensorOptions(at::kCPU).dtype(dtype);
   if (tensor.numel() == 0) {
@@ -168,25 +168,25 @@ at::Tensor host_of(const at::Tensor& tensor) {
   return at::from_blob(start + offset, tensor.sizes(), options);
 }
 
-Tensors flat(const Tensors& tensors) {
-  Tensors flattened;
+Tensors flattened(const Tensors& tensors) {
+  Tensors result;
   for (const at::Tensor& tensor : tensors) {
-    flattened.push_back(tensor.view({-1}));
+    result.push_back(tensor.view({-1}));
   }
-  return flattened;
+  return result;
 }
 
-Tensors hosts_of(const Tensors& tensors) {
+Tensors host_aliases_of(const Tensors& tensors) {
   Tensors hosts;
   hosts.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {
-    hosts.push_back(host_of(tensor));
+    hosts.push_back(host_alias_of(tensor));
   }
   return hosts;
 }
 
 at::Tensor Reduction::view(const at::Tensor& host) const {
-  return bytes ? host.view(at::kByte) : host;
+  return as_bytes ? host.view(at::kByte) : host;
 }
 
 Tensors Reduction::view(const Tensors& hosts) const {

@@ -33,20 +33,20 @@ void check_splits(const at::Tensor& tensor,
 
 // Returns a CPU tensor over the bytes of a device tensor. The device tensor must outlive the CPU tensor.
 // 8-bit floats become bytes.
-at::Tensor host_of(const at::Tensor& tensor);
-// Returns host_of() of each tensor.
-Tensors hosts_of(const Tensors& tensors);
+at::Tensor host_alias_of(const at::Tensor& tensor);
+// Returns host_alias_of() of each tensor.
+Tensors host_aliases_of(const Tensors& tensors);
 
 // Flattens the tensors, because gloo splits dimension 0. A flat tensor contains the ranks' parts one after
 // the other, whatever its original shape.
-Tensors flat(const Tensors& tensors);
+Tensors flattened(const Tensors& tensors);
 
 // A reduction that gloo supports: sums and products of bool become maxima and minima.
 struct Reduction {
   c10d::ReduceOp::RedOpType operation;
-  bool bytes;  // true: gloo reduces the tensors as bytes
+  bool as_bytes;  // true: gloo reduces the tensors as bytes
 
-  // Returns the tensor that gloo reduces: the host alias, or its bytes if `bytes` is true.
+  // Returns the tensor that gloo reduces: the host alias, or its bytes if `as_bytes` is true.
   at::Tensor view(const at::Tensor& host) const;
   Tensors view(const Tensors& hosts) const;
 };

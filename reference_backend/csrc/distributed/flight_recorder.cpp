@@ -98,7 +98,7 @@ void set_transfer(std::optional<std::uint64_t> id, std::shared_ptr<const Transfe
   }
 }
 
-std::vector<FlightEntry> recorded_flights() {
+std::vector<FlightEntry> recorded_collectives() {
   std::vector<FlightEntry> entries;
   {
     Recorder& self = recorder();
@@ -115,7 +115,7 @@ std::vector<FlightEntry> recorded_flights() {
   return entries;
 }
 
-std::uint64_t failed_flights() {
+std::uint64_t failed_collectives() {
   return Transfer::failures();
 }
 

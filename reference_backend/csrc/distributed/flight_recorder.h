@@ -50,11 +50,11 @@ struct FlightEntry {
 // Records a collective before it is issued and returns its number. Returns nothing if recording is disabled
 // (TORCH_FR_BUFFER_SIZE=0). Takes the GIL.
 std::optional<std::uint64_t> record_flight(FlightRequest&& request);
-// Sets the transfer of the entry. recorded_flights() reads the state of the entry from the transfer.
+// Sets the transfer of the entry. recorded_collectives() reads the state of the entry from the transfer.
 void set_transfer(std::optional<std::uint64_t> id, std::shared_ptr<const Transfer> transfer);
 // Returns the latest collectives, at most TORCH_FR_BUFFER_SIZE (default 2000), oldest first.
-std::vector<FlightEntry> recorded_flights();
+std::vector<FlightEntry> recorded_collectives();
 // Returns the number of collectives that have failed so far.
-std::uint64_t failed_flights();
+std::uint64_t failed_collectives();
 
 }  // namespace hpu_reference::distributed

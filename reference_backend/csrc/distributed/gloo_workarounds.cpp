@@ -53,7 +53,7 @@ class WorkWithLastStep : public c10d::Work {
   std::function<void()> last_step_;
 };
 
-at::Tensor joined(const Tensors& tensors) {
+at::Tensor concatenate(const Tensors& tensors) {
   Tensors rows;
   for (const at::Tensor& tensor : tensors) {
     rows.push_back(tensor.reshape({-1}));
@@ -63,10 +63,10 @@ at::Tensor joined(const Tensors& tensors) {
 
 // Reduces and scatters: every rank reduces all parts and keeps its own part. gloo's own function in torch 2.6
 // does not accept a list of tensors, and computes the sum for every operation.
-WorkPtr reduced(c10d::Backend& gloo,
-                const at::Tensor& to,
-                at::Tensor whole,
-                const c10d::ReduceScatterOptions& options) {
+WorkPtr all_reduce_and_copy(c10d::Backend& gloo,
+                            const at::Tensor& to,
+                            at::Tensor whole,
+                            const c10d::ReduceScatterOptions& options) {
   c10d::AllreduceOptions gloo_options;
   gloo_options.reduceOp = options.reduceOp;
   gloo_options.timeout = options.timeout;
@@ -84,7 +84,7 @@ WorkPtr reduce_scatter(c10d::Backend& gloo,
                        Tensors& to,
                        std::vector<Tensors>& from,
                        const c10d::ReduceScatterOptions& options) {
-  return reduced(gloo, to.front(), joined(from.front()), options);
+  return all_reduce_and_copy(gloo, to.front(), concatenate(from.front()), options);
 }
 
 WorkPtr reduce_scatter_base(c10d::Backend& gloo,
@@ -94,7 +94,7 @@ WorkPtr reduce_scatter_base(c10d::Backend& gloo,
   if (options.reduceOp == c10d::ReduceOp::SUM) {
     return gloo._reduce_scatter_base(to, from, options);
   }
-  return reduced(gloo, to, from.reshape({-1}).clone(), options);
+  return all_reduce_and_copy(gloo, to, from.reshape({-1}).clone(), options);
 }
 
 WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::AllToAllOptions& options) {
@@ -106,7 +106,7 @@ WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::Al
     received.push_back(to[rank].numel());
     count += to[rank].numel();
   }
-  at::Tensor input = joined(from);
+  at::Tensor input = concatenate(from);
   at::Tensor output = at::empty({count}, input.options());
   WorkPtr work = gloo.alltoall_base(output, input, received, sent, options);
   return c10::make_intrusive<WorkWithLastStep>(std::move(work), [to, output]() mutable {

@@ -16,7 +16,7 @@ namespace {
 // Pause between two reads of the other ranks' arrivals.
 constexpr milliseconds kPause{50};
 
-std::string joined(const std::vector<int>& ranks) {
+std::string join_ranks(const std::vector<int>& ranks) {
   std::ostringstream text;
   for (std::size_t index = 0; index < ranks.size(); index++) {
     text << (index == 0 ? "" : ", ") << ranks[index];
@@ -44,10 +44,11 @@ c10::intrusive_ptr<c10d::Store> second_client(const c10::intrusive_ptr<Store>& s
 
 // The report's connection to the store, and the arrivals that are still to be written. A thread that writes
 // arrivals keeps this object alive.
-class MissingRankReport::Board : public std::enable_shared_from_this<Board> {
+class MissingRankReport::ArrivalStore : public std::enable_shared_from_this<ArrivalStore> {
  public:
   // Connects now: once the process of the store has ended, connecting would take the full timeout.
-  explicit Board(const c10::intrusive_ptr<c10d::Store>& users) : store_(second_client(users)) {
+  explicit ArrivalStore(const c10::intrusive_ptr<c10d::Store>& user_store)
+      : store_(second_client(user_store)) {
   }
 
   c10d::Store& store() const {
@@ -87,7 +88,7 @@ class MissingRankReport::Board : public std::enable_shared_from_this<Board> {
 };
 
 MissingRankReport::MissingRankReport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
-    : board_(std::make_shared<Board>(store)), rank_(rank), size_(size) {
+    : arrival_store_(std::make_shared<ArrivalStore>(store)), rank_(rank), size_(size) {
 }
 
 milliseconds MissingRankReport::arrival_delay(const Collective& collective) const {
@@ -101,7 +102,7 @@ std::string MissingRankReport::key(const Collective& collective, int rank) const
 void MissingRankReport::rendezvous(const Collective& collective, std::uint64_t rendezvous_number) const {
   const std::string counter_key = "hccl/meeting/" + std::to_string(rendezvous_number);
   const std::string all = counter_key + "/all";
-  c10d::Store& store = board_->store();
+  c10d::Store& store = arrival_store_->store();
   if (store.add(counter_key, 1) == size_) {
     store.set(all, "");
     // Delete the keys of the previous rendezvous, which every rank has left.
@@ -121,7 +122,7 @@ void MissingRankReport::rendezvous(const Collective& collective, std::uint64_t r
 
 void MissingRankReport::record_arrival(const Collective& collective) const noexcept {
   try {
-    board_->write_soon(key(collective, rank_), collective.name);
+    arrival_store_->write_soon(key(collective, rank_), collective.name);
   } catch (...) {  // the thread could not be started; describe() records the arrival again
   }
 }
@@ -153,7 +154,7 @@ std::string MissingRankReport::describe(const Collective& collective, const std:
   }
   const auto end = std::chrono::steady_clock::now() + arrival_delay(collective) + milliseconds(500);
   try {
-    c10d::Store& store = board_->store();
+    c10d::Store& store = arrival_store_->store();
     store.set(key(collective, rank_), collective.name);
     while (true) {
       const auto is_there = [&](int rank) {
@@ -182,7 +183,7 @@ std::string MissingRankReport::describe(const Collective& collective, const std:
   if (!store_error.empty()) {
     text << store_error;
   } else if (!missing.empty()) {
-    text << "no sign of " << (missing.size() == 1 ? "rank " : "ranks ") << joined(missing);
+    text << "no sign of " << (missing.size() == 1 ? "rank " : "ranks ") << join_ranks(missing);
   } else if (elsewhere.empty()) {
     text << "all ranks have reached the collective";
   }

@@ -46,8 +46,8 @@ class MissingRankReport {
  private:
   std::string key(const Collective& collective, int rank) const;
 
-  class Board;
-  const std::shared_ptr<Board> board_;
+  class ArrivalStore;
+  const std::shared_ptr<ArrivalStore> arrival_store_;
   const int rank_;
   const int size_;
 };

@@ -84,20 +84,21 @@ class Arguments {
 
 using Handler = WorkPtr (*)(const Arguments&);
 
-BetweenGraphs g_between_graphs;
+CaptureCollectiveHandler g_capture_collective_handler;
 
 // Calls the handler and returns its work. If the operator also returns an argument, `returned_argument` is
 // its name, and the argument precedes the work.
 template <Handler handler, const char* const* returned_argument>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (runtime::is_capturing() && g_between_graphs) {
+  if (runtime::is_capturing() && g_capture_collective_handler) {
     const std::size_t count = op.schema().arguments().size();
     auto results = std::make_shared<torch::jit::Stack>();
-    g_between_graphs([op, keys, results, saved_arguments = torch::jit::last(*stack, count).vec()] {
-      *results = saved_arguments;
-      kernel<handler, returned_argument>(op, keys, results.get());
-      results->back().toCustomClass<c10d::Work>()->wait();
-    });
+    g_capture_collective_handler(
+        [op, keys, results, saved_arguments = torch::jit::last(*stack, count).vec()] {
+          *results = saved_arguments;
+          kernel<handler, returned_argument>(op, keys, results.get());
+          results->back().toCustomClass<c10d::Work>()->wait();
+        });
     torch::jit::drop(*stack, count);
     stack->insert(stack->end(), results->begin(), results->end());
     return;
@@ -257,14 +258,14 @@ constexpr const char* kOutputs = "output_tensors";
 constexpr const char* kOutput = "output_tensor";
 
 template <Handler handler, const char* const* returned_argument>
-torch::CppFunction boxed() {
+torch::CppFunction make_boxed_function() {
   return torch::CppFunction::makeFromBoxedFunction<&kernel<handler, returned_argument>>();
 }
 
 }  // namespace
 
-void set_between_graphs(BetweenGraphs between) {
-  g_between_graphs = std::move(between);
+void set_capture_collective_handler(CaptureCollectiveHandler handler) {
+  g_capture_collective_handler = std::move(handler);
 }
 
 TORCH_LIBRARY_IMPL(c10d, DEVICE_KEY, m) {
@@ -272,25 +273,27 @@ TORCH_LIBRARY_IMPL(c10d, DEVICE_KEY, m) {
   if (DEVICE_KEY_IS_PRIVATEUSE1) {
     return;  // torch itself has the other kernels for PrivateUse1
   }
-  m.impl("broadcast_", boxed<&broadcast, &kTensors>());
-  m.impl("allreduce_", boxed<&allreduce, &kTensors>());
-  m.impl("allreduce_coalesced_", boxed<&allreduce_coalesced, &kNothing>());
-  m.impl("reduce_", boxed<&reduce, &kNothing>());
-  m.impl("allgather_", boxed<&allgather, &kOutputs>());
-  m.impl("_allgather_base_", boxed<&allgather_base, &kOutput>());
-  m.impl("allgather_coalesced_", boxed<&allgather_coalesced, &kNothing>());
-  m.impl("allgather_into_tensor_coalesced_", boxed<&allgather_into_tensor_coalesced, &kNothing>());
-  m.impl("reduce_scatter_", boxed<&reduce_scatter, &kOutputs>());
-  m.impl("_reduce_scatter_base_", boxed<&reduce_scatter_base, &kOutput>());
-  m.impl("reduce_scatter_tensor_coalesced_", boxed<&reduce_scatter_tensor_coalesced, &kNothing>());
-  m.impl("gather_", boxed<&gather, &kNothing>());
-  m.impl("scatter_", boxed<&scatter, &kOutputs>());
-  m.impl("alltoall_", boxed<&alltoall, &kOutputs>());
-  m.impl("alltoall_base_", boxed<&alltoall_base, &kNothing>());
-  m.impl("barrier", boxed<&barrier, &kNothing>());
-  m.impl("send", boxed<&send, &kNothing>());
-  m.impl("recv_", boxed<&recv, &kNothing>());
-  m.impl("recv_any_source_", boxed<&recv_any_source, &kNothing>());
+  m.impl("broadcast_", make_boxed_function<&broadcast, &kTensors>());
+  m.impl("allreduce_", make_boxed_function<&allreduce, &kTensors>());
+  m.impl("allreduce_coalesced_", make_boxed_function<&allreduce_coalesced, &kNothing>());
+  m.impl("reduce_", make_boxed_function<&reduce, &kNothing>());
+  m.impl("allgather_", make_boxed_function<&allgather, &kOutputs>());
+  m.impl("_allgather_base_", make_boxed_function<&allgather_base, &kOutput>());
+  m.impl("allgather_coalesced_", make_boxed_function<&allgather_coalesced, &kNothing>());
+  m.impl("allgather_into_tensor_coalesced_",
+         make_boxed_function<&allgather_into_tensor_coalesced, &kNothing>());
+  m.impl("reduce_scatter_", make_boxed_function<&reduce_scatter, &kOutputs>());
+  m.impl("_reduce_scatter_base_", make_boxed_function<&reduce_scatter_base, &kOutput>());
+  m.impl("reduce_scatter_tensor_coalesced_",
+         make_boxed_function<&reduce_scatter_tensor_coalesced, &kNothing>());
+  m.impl("gather_", make_boxed_function<&gather, &kNothing>());
+  m.impl("scatter_", make_boxed_function<&scatter, &kOutputs>());
+  m.impl("alltoall_", make_boxed_function<&alltoall, &kOutputs>());
+  m.impl("alltoall_base_", make_boxed_function<&alltoall_base, &kNothing>());
+  m.impl("barrier", make_boxed_function<&barrier, &kNothing>());
+  m.impl("send", make_boxed_function<&send, &kNothing>());
+  m.impl("recv_", make_boxed_function<&recv, &kNothing>());
+  m.impl("recv_any_source_", make_boxed_function<&recv_any_source, &kNothing>());
 }
 
 }  // namespace hpu_reference::distributed

@@ -76,7 +76,7 @@ Milliseconds ProcessGroupHccl::timeout_of(Milliseconds requested) const {
 
 // Lets the request use the memory that the ranks share, if they share memory. Either all ranks must call this
 // for a collective, or none.
-void ProcessGroupHccl::share(Request& request, CollectiveTensors&& tensors) {
+void ProcessGroupHccl::add_shared_collective(Request& request, CollectiveTensors&& tensors) {
   if (shared_ != nullptr) {
     request.shared.push_back(
         std::make_shared<SharedCollective>(shared_, std::move(tensors), request.timeout));
@@ -86,7 +86,7 @@ void ProcessGroupHccl::share(Request& request, CollectiveTensors&& tensors) {
 void ProcessGroupHccl::share_all_reduce(Request& request,
                                         const at::Tensor& host,
                                         c10d::ReduceOp::RedOpType operation) {
-  share(
+  add_shared_collective(
       request,
       {.operation = OpType::ALLREDUCE, .reduction = operation, .sent = for_each_rank(host), .reduced = host});
 }
@@ -126,7 +126,7 @@ Tensors ProcessGroupHccl::parts_by_rows(const at::Tensor& tensor,
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
-                                                  bool numbered,
+                                                  bool is_collective,
                                                   bool blocking) {
   // During a capture, the collective would run only now and be missing from each replay. Replays would
   // compute wrong values without an error.
@@ -135,13 +135,13 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
               c10d::opTypeToString(request.operation),
               " of hccl; end the capture before the collective and begin another capture after it");
   // Sends and receives skip the rendezvous: two ranks that each send before they receive would deadlock.
-  const bool synchronizes_first = synchronizes_first_ && numbered && !request.message;
-  const bool waits = synchronizes_first || (g_blocking_collectives && numbered && !request.message);
+  const bool synchronizes_first = synchronizes_first_ && is_collective && !request.message;
+  const bool waits = synchronizes_first || (g_blocking_collectives && is_collective && !request.message);
   std::uint64_t number = 0;
   std::uint64_t rendezvous_number = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    number = numbered ? ++sequence_ : sequence_;
+    number = is_collective ? ++sequence_ : sequence_;
     rendezvous_number = synchronizes_first ? ++rendezvous_count_ : 0;
   }
   const std::optional<std::uint64_t> flight = record_flight({c10d::opTypeToString(request.operation),
@@ -158,9 +158,9 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                         getGroupDesc().empty() ? getGroupUid() : getGroupDesc(),
                         request.timeout};
   std::string name = "hccl " + collective.name;
-  std::function<bool()> attempt;
+  std::function<bool()> try_at_once;
   if (request.shared.size() == 1 && request.shared.front()->is_small() && !synchronizes_first) {
-    attempt = [shared = request.shared.front()] { return shared->attempt(); };
+    try_at_once = [shared = request.shared.front()] { return shared->try_at_once(); };
   }
   // `run` holds a reference to gloo, because it may be called after the group is destroyed.
   auto run = [gloo = gloo_,
@@ -169,7 +169,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
               shared = std::move(request.shared),
               start = std::move(request.start),
               collective = std::move(collective),
-              numbered,
+              is_collective,
               rendezvous_number] {
     try {
       if (rendezvous_number != 0) {
@@ -189,7 +189,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
         return;
       }
       for (const WorkPtr& work : start(*gloo)) {
-        numbered ? missing_rank_report->wait(*work, collective) : static_cast<void>(work->wait());
+        is_collective ? missing_rank_report->wait(*work, collective) : static_cast<void>(work->wait());
       }
     } catch (const std::exception& error) {
       if (dynamic_cast<const DifferentCollectives*>(&error) != nullptr) {
@@ -204,7 +204,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                          ") failed: ",
                          error.what());
       }
-      if (numbered) {
+      if (is_collective) {
         TORCH_CHECK_WITH(DistBackendError, false, missing_rank_report->describe(collective, error.what()));
       }
       TORCH_CHECK_WITH(DistBackendError,
@@ -218,7 +218,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                        ")");
     }
   };
-  auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run), attempt);
+  auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run), try_at_once);
   set_transfer(flight, transfer);
   if (waits) {
     transfer->finish(Milliseconds(0));
@@ -231,7 +231,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!batch_.has_value()) {
     lock.unlock();
-    return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
+    return issue(collectives_, std::move(request), /*is_collective=*/true, /*blocking=*/false);
   }
   // gloo carries out a batch, not the shared memory, because a batch may have sends and receives on some
   // ranks only. Start the parts in the same order on all ranks, so that gloo's tags match. Do not wait
@@ -272,7 +272,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::endCoalescing() {
     std::swap(batch, batch_);
   }
   batch->timeout = batch->timeout.count() == 0 ? timeout_ : batch->timeout;
-  return issue(collectives_, std::move(*batch), /*numbered=*/true, /*blocking=*/false);
+  return issue(collectives_, std::move(*batch), /*is_collective=*/true, /*blocking=*/false);
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors,
@@ -281,7 +281,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors,
   check_root(options.rootRank, size_);
   c10d::BroadcastOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  Tensors hosts = hosts_of(tensors);
+  Tensors hosts = host_aliases_of(tensors);
   Request request{OpType::BROADCAST,
                   tensors,
                   tensors,
@@ -289,11 +289,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors,
                   [hosts, gloo_options](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.broadcast(hosts, gloo_options)};
                   }};
-  share(request,
-        {.operation = OpType::BROADCAST,
-         .root = options.rootRank,
-         .sent = options.rootRank == rank_ ? for_each_rank(hosts.front()) : Tensors(),
-         .received = at_rank(options.rootRank, hosts.front())});
+  add_shared_collective(request,
+                        {.operation = OpType::BROADCAST,
+                         .root = options.rootRank,
+                         .sent = options.rootRank == rank_ ? for_each_rank(hosts.front()) : Tensors(),
+                         .received = at_rank(options.rootRank, hosts.front())});
   return submit(std::move(request));
 }
 
@@ -304,7 +304,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
   c10d::AllreduceOptions gloo_options = options;
   gloo_options.reduceOp = reduction.operation;
   gloo_options.timeout = timeout_of(options.timeout);
-  Tensors hosts = reduction.view(hosts_of(tensors));
+  Tensors hosts = reduction.view(host_aliases_of(tensors));
   Request request{OpType::ALLREDUCE,
                   tensors,
                   tensors,
@@ -323,7 +323,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce_coalesced(
   c10d::AllreduceOptions gloo_options = options;
   gloo_options.reduceOp = reduction.operation;
   gloo_options.timeout = timeout_of(options.timeout);
-  Tensors hosts = reduction.view(hosts_of(tensors));
+  Tensors hosts = reduction.view(host_aliases_of(tensors));
   Request request{OpType::ALLREDUCE_COALESCED,
                   tensors,
                   tensors,
@@ -350,7 +350,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d:
   gloo_options.reduceOp = reduction.operation;
   gloo_options.timeout = timeout_of(options.timeout);
   const bool is_root = options.rootRank == rank_;
-  at::Tensor host = reduction.view(host_of(tensor));
+  at::Tensor host = reduction.view(host_alias_of(tensor));
   Request request{OpType::REDUCE,
                   tensors,
                   tensors,
@@ -360,12 +360,12 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d:
                     Tensors single{is_root ? host : host.clone()};
                     return std::vector<WorkPtr>{gloo.reduce(single, gloo_options)};
                   }};
-  share(request,
-        {.operation = OpType::REDUCE,
-         .root = options.rootRank,
-         .reduction = reduction.operation,
-         .sent = at_rank(options.rootRank, host),
-         .reduced = is_root ? host : at::Tensor()});
+  add_shared_collective(request,
+                        {.operation = OpType::REDUCE,
+                         .root = options.rootRank,
+                         .reduction = reduction.operation,
+                         .sent = at_rank(options.rootRank, host),
+                         .reduced = is_root ? host : at::Tensor()});
   return submit(std::move(request));
 }
 
@@ -378,8 +378,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outp
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs.front();
   used.push_back(input);
-  std::vector<Tensors> to{hosts_of(outputs.front())};
-  Tensors from = hosts_of(inputs);
+  std::vector<Tensors> to{host_aliases_of(outputs.front())};
+  Tensors from = host_aliases_of(inputs);
   Request request{OpType::ALLGATHER,
                   std::move(used),
                   outputs.front(),
@@ -387,8 +387,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outp
                   [to, from, gloo_options](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.allgather(to, from, gloo_options)};
                   }};
-  share(request,
-        {.operation = OpType::ALLGATHER, .sent = for_each_rank(from.front()), .received = to.front()});
+  add_shared_collective(
+      request, {.operation = OpType::ALLGATHER, .sent = for_each_rank(from.front()), .received = to.front()});
   return submit(std::move(request));
 }
 
@@ -419,8 +419,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  Tensors to = flat(hosts_of(outputs));
-  Tensors from = flat(hosts_of(inputs));
+  Tensors to = flattened(host_aliases_of(outputs));
+  Tensors from = flattened(host_aliases_of(inputs));
   Request request{OpType::_ALLGATHER_BASE,
                   std::move(used),
                   outputs,
@@ -433,10 +433,10 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
                     return works;
                   }};
   for (std::size_t index = 0; index < to.size(); index++) {
-    share(request,
-          {.operation = OpType::_ALLGATHER_BASE,
-           .sent = for_each_rank(from[index]),
-           .received = equal_parts(to[index])});
+    add_shared_collective(request,
+                          {.operation = OpType::_ALLGATHER_BASE,
+                           .sent = for_each_rank(from[index]),
+                           .received = equal_parts(to[index])});
   }
   return submit(std::move(request));
 }
@@ -453,12 +453,12 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs
   const at::Tensor& input = check_single(inputs);
   check_root(options.rootRank, size_);
   std::vector<Tensors> to;
-  Tensors from = hosts_of(inputs);
+  Tensors from = host_aliases_of(inputs);
   Tensors used{input};
   Tensors root_outputs;
   if (options.rootRank == rank_) {
     check_list(outputs, static_cast<std::size_t>(size_), input);
-    to.push_back(hosts_of(outputs.front()));
+    to.push_back(host_aliases_of(outputs.front()));
     root_outputs = outputs.front();
     used.insert(used.end(), root_outputs.begin(), root_outputs.end());
   } else {
@@ -474,11 +474,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs
                   [to, from, gloo_options](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.gather(to, from, gloo_options)};
                   }};
-  share(request,
-        {.operation = OpType::GATHER,
-         .root = options.rootRank,
-         .sent = at_rank(options.rootRank, from.front()),
-         .received = to.empty() ? Tensors() : to.front()});
+  add_shared_collective(request,
+                        {.operation = OpType::GATHER,
+                         .root = options.rootRank,
+                         .sent = at_rank(options.rootRank, from.front()),
+                         .received = to.empty() ? Tensors() : to.front()});
   return submit(std::move(request));
 }
 
@@ -491,7 +491,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
   Tensors used{output};
   if (options.rootRank == rank_) {
     check_list(inputs, static_cast<std::size_t>(size_), output);
-    from.push_back(hosts_of(inputs.front()));
+    from.push_back(host_aliases_of(inputs.front()));
     used.insert(used.end(), inputs.front().begin(), inputs.front().end());
   } else {
     TORCH_CHECK_VALUE(
@@ -499,7 +499,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
   }
   c10d::ScatterOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  Tensors to = hosts_of(outputs);
+  Tensors to = host_aliases_of(outputs);
   Request request{OpType::SCATTER,
                   std::move(used),
                   outputs,
@@ -507,11 +507,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
                   [to, from, gloo_options](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.scatter(to, from, gloo_options)};
                   }};
-  share(request,
-        {.operation = OpType::SCATTER,
-         .root = options.rootRank,
-         .sent = from.empty() ? Tensors() : from.front(),
-         .received = at_rank(options.rootRank, to.front())});
+  add_shared_collective(request,
+                        {.operation = OpType::SCATTER,
+                         .root = options.rootRank,
+                         .sent = from.empty() ? Tensors() : from.front(),
+                         .received = at_rank(options.rootRank, to.front())});
   return submit(std::move(request));
 }
 
@@ -526,8 +526,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = inputs.front();
   used.push_back(output);
-  Tensors to = reduction.view(hosts_of(outputs));
-  std::vector<Tensors> from{reduction.view(hosts_of(inputs.front()))};
+  Tensors to = reduction.view(host_aliases_of(outputs));
+  std::vector<Tensors> from{reduction.view(host_aliases_of(inputs.front()))};
   Request request{
       OpType::REDUCE_SCATTER,
       std::move(used),
@@ -536,11 +536,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
       [to, from, gloo_options](c10d::Backend& gloo) mutable {
         return std::vector<WorkPtr>{gloo_workarounds::reduce_scatter(gloo, to, from, gloo_options)};
       }};
-  share(request,
-        {.operation = OpType::REDUCE_SCATTER,
-         .reduction = reduction.operation,
-         .sent = from.front(),
-         .reduced = to.front()});
+  add_shared_collective(request,
+                        {.operation = OpType::REDUCE_SCATTER,
+                         .reduction = reduction.operation,
+                         .sent = from.front(),
+                         .reduced = to.front()});
   return submit(std::move(request));
 }
 
@@ -573,13 +573,13 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
     gloo_options.push_back(options);
     gloo_options.back().reduceOp = reduction.operation;
     gloo_options.back().timeout = timeout_of(options.timeout);
-    to.push_back(reduction.view(host_of(outputs[index])));
-    from.push_back(reduction.view(host_of(inputs[index])));
+    to.push_back(reduction.view(host_alias_of(outputs[index])));
+    from.push_back(reduction.view(host_alias_of(inputs[index])));
   }
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  to = flat(to);
-  from = flat(from);
+  to = flattened(to);
+  from = flattened(from);
   Request request{OpType::_REDUCE_SCATTER_BASE,
                   std::move(used),
                   outputs,
@@ -593,11 +593,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                     return works;
                   }};
   for (std::size_t index = 0; index < to.size(); index++) {
-    share(request,
-          {.operation = OpType::_REDUCE_SCATTER_BASE,
-           .reduction = static_cast<c10d::ReduceOp::RedOpType>(gloo_options[index].reduceOp),
-           .sent = equal_parts(from[index]),
-           .reduced = to[index]});
+    add_shared_collective(request,
+                          {.operation = OpType::_REDUCE_SCATTER_BASE,
+                           .reduction = static_cast<c10d::ReduceOp::RedOpType>(gloo_options[index].reduceOp),
+                           .sent = equal_parts(from[index]),
+                           .reduced = to[index]});
   }
   return submit(std::move(request));
 }
@@ -619,8 +619,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall_base(at::Tensor& output,
   check_splits(input, input_splits, size_, "input");
   c10d::AllToAllOptions gloo_options = options;
   gloo_options.timeout = timeout_of(options.timeout);
-  at::Tensor to = host_of(output);
-  at::Tensor from = host_of(input);
+  at::Tensor to = host_alias_of(output);
+  at::Tensor from = host_alias_of(input);
   Request request{
       OpType::ALLTOALL_BASE,
       {output, input},
@@ -629,10 +629,10 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall_base(at::Tensor& output,
       [to, from, output_splits, input_splits, gloo_options](c10d::Backend& gloo) mutable {
         return std::vector<WorkPtr>{gloo.alltoall_base(to, from, output_splits, input_splits, gloo_options)};
       }};
-  share(request,
-        {.operation = OpType::ALLTOALL_BASE,
-         .sent = parts_by_rows(from, input_splits),
-         .received = parts_by_rows(to, output_splits)});
+  add_shared_collective(request,
+                        {.operation = OpType::ALLTOALL_BASE,
+                         .sent = parts_by_rows(from, input_splits),
+                         .received = parts_by_rows(to, output_splits)});
   return submit(std::move(request));
 }
 
@@ -653,8 +653,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  Tensors to = hosts_of(outputs);
-  Tensors from = hosts_of(inputs);
+  Tensors to = host_aliases_of(outputs);
+  Tensors from = host_aliases_of(inputs);
   Request request{OpType::ALLTOALL,
                   std::move(used),
                   outputs,
@@ -662,7 +662,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
                   [to, from, gloo_options](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo_workarounds::alltoall(gloo, to, from, gloo_options)};
                   }};
-  share(request, {.operation = OpType::ALLTOALL, .sent = from, .received = to});
+  add_shared_collective(request, {.operation = OpType::ALLTOALL, .sent = from, .received = to});
   return submit(std::move(request));
 }
 
@@ -677,7 +677,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::point_to_point(Request&& request, in
     channel = own.get();
   }
   request.peer = peer;
-  return issue(*channel, std::move(request), /*numbered=*/false, /*blocking=*/false);
+  return issue(*channel, std::move(request), /*is_collective=*/false, /*blocking=*/false);
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destination, int tag) {
@@ -687,7 +687,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destinati
                   tensors,
                   {},
                   timeout_,
-                  [hosts = hosts_of(tensors), destination, tag](c10d::Backend& gloo) mutable {
+                  [hosts = host_aliases_of(tensors), destination, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.send(hosts, destination, tag)};
                   }};
   request.message = true;
@@ -702,7 +702,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, i
                   tensors,
                   tensors,
                   timeout_,
-                  [hosts = hosts_of(tensors), source, tag](c10d::Backend& gloo) mutable {
+                  [hosts = host_aliases_of(tensors), source, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.recv(hosts, source, tag)};
                   }};
   request.message = true;
@@ -717,8 +717,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& 
   Request request{OpType::BARRIER, {}, {}, gloo_options.timeout, [gloo_options](c10d::Backend& gloo) {
                     return std::vector<WorkPtr>{gloo.barrier(gloo_options)};
                   }};
-  share(request, {.operation = OpType::BARRIER});
-  return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/true);
+  add_shared_collective(request, {.operation = OpType::BARRIER});
+  return issue(collectives_, std::move(request), /*is_collective=*/true, /*blocking=*/true);
 }
 
 }  // namespace hpu_reference::distributed

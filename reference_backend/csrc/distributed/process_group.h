@@ -122,7 +122,7 @@ class ProcessGroupHccl final : public c10d::Backend {
     bool message = false;                                        // a send, a receive or a batch of these
   };
 
-  void share(Request& request, CollectiveTensors&& tensors);
+  void add_shared_collective(Request& request, CollectiveTensors&& tensors);
   void share_all_reduce(Request& request, const at::Tensor& host, c10d::ReduceOp::RedOpType operation);
   // Returns a list that contains the tensor once for each rank.
   Tensors for_each_rank(const at::Tensor& tensor) const;
@@ -135,7 +135,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   Tensors parts_by_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) const;
   bool is_batching() const;
   WorkPtr submit(Request&& request);
-  WorkPtr issue(Channel& channel, Request&& request, bool numbered, bool blocking);
+  WorkPtr issue(Channel& channel, Request&& request, bool is_collective, bool blocking);
   WorkPtr point_to_point(Request&& request, int peer, bool sends);
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds requested) const;
 

@@ -62,7 +62,7 @@ struct Maximum {
 // Calls the function for each index below `count`. The usual count is the constant `block`, because the
 // compiler vectorizes loops with a constant count.
 template <std::int64_t block, class Function>
-void each(std::int64_t count, Function function) {
+void for_each_index(std::int64_t count, Function function) {
   if (count == block) {
     for (std::int64_t index = 0; index < block; index++) {
       function(index);
@@ -84,20 +84,20 @@ void reduce_as(char* to, c10::ArrayRef<const char*> parts, std::int64_t count) {
     const auto part = [&](std::size_t rank) { return reinterpret_cast<const T*>(parts[rank]) + start; };
     const T* first = part(0);
     if (parts.size() == 1) {
-      each<kBlock>(length, [&](std::int64_t i) { sum[i] = static_cast<Wide<T>>(first[i]); });
+      for_each_index<kBlock>(length, [&](std::int64_t i) { sum[i] = static_cast<Wide<T>>(first[i]); });
     } else {
       const T* second = part(1);
-      each<kBlock>(length, [&](std::int64_t i) {
+      for_each_index<kBlock>(length, [&](std::int64_t i) {
         sum[i] = Operation::of(static_cast<Wide<T>>(first[i]), static_cast<Wide<T>>(second[i]));
       });
     }
     for (std::size_t rank = 2; rank < parts.size(); rank++) {
       const T* next = part(rank);
-      each<kBlock>(length,
-                   [&](std::int64_t i) { sum[i] = Operation::of(sum[i], static_cast<Wide<T>>(next[i])); });
+      for_each_index<kBlock>(
+          length, [&](std::int64_t i) { sum[i] = Operation::of(sum[i], static_cast<Wide<T>>(next[i])); });
     }
     if constexpr (is_half<T>) {
-      each<kBlock>(length, [&](std::int64_t i) { out[start + i] = static_cast<T>(sum[i]); });
+      for_each_index<kBlock>(length, [&](std::int64_t i) { out[start + i] = static_cast<T>(sum[i]); });
     } else {
       std::memcpy(out + start, sum, static_cast<std::size_t>(length) * sizeof(T));
     }

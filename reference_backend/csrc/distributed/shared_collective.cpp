@@ -89,7 +89,7 @@ bool reads_equal_blocks(c10d::OpType operation) {
 
 // Returns true if a rank with this part needs nothing of the other ranks, and they do not read its device
 // memory.
-bool needs_no_other_rank(const Part& part, int own_rank, int size) {
+bool needs_no_other_rank(const CollectiveDescription& part, int own_rank, int size) {
   if (part.is_in_device_memory != 0 || part.root < 0) {
     return false;
   }
@@ -190,7 +190,7 @@ bool SharedCollective::writes_into_sent_blocks() const {
 void SharedCollective::publish() {
   is_published_ = true;
   group_->begin();
-  Part& part = group_->part(group_->rank());
+  CollectiveDescription& part = group_->description(group_->rank());
   part.operation = static_cast<std::int32_t>(tensors_.operation);
   part.dtype = static_cast<std::int32_t>(dtype_);
   part.reduction = tensors_.reduction.has_value() ? static_cast<std::int32_t>(*tensors_.reduction) : -1;
@@ -221,15 +221,15 @@ void SharedCollective::publish() {
   group_->publish();
 }
 
-bool SharedCollective::are_alike() const {
-  const Part& own = group_->part(group_->rank());
+bool SharedCollective::are_descriptions_consistent() const {
+  const CollectiveDescription& own = group_->description(group_->rank());
   for (int sender = 0; sender < group_->size(); sender++) {
-    const Part& part = group_->part(sender);
+    const CollectiveDescription& part = group_->description(sender);
     if (!part.is_like(own)) {
       return false;
     }
     for (int receiver = 0; receiver < group_->size(); receiver++) {
-      if (part.sent[receiver].bytes != group_->part(receiver).expected[sender]) {
+      if (part.sent[receiver].bytes != group_->description(receiver).expected[sender]) {
         return false;
       }
     }
@@ -237,11 +237,11 @@ bool SharedCollective::are_alike() const {
   return true;
 }
 
-std::string SharedCollective::text_of_difference() const {
+std::string SharedCollective::describe_difference() const {
   std::ostringstream text;
   text << "the ranks' collectives or tensors differ:";
   for (int rank = 0; rank < group_->size(); rank++) {
-    const Part& part = group_->part(rank);
+    const CollectiveDescription& part = group_->description(rank);
     std::uint64_t sent = 0;
     std::uint64_t expected = 0;
     for (int other_rank = 0; other_rank < group_->size(); other_rank++) {
@@ -264,8 +264,8 @@ std::string SharedCollective::text_of_difference() const {
   }
   for (int sender = 0; sender < group_->size(); sender++) {
     for (int receiver = 0; receiver < group_->size(); receiver++) {
-      const std::uint64_t sent = group_->part(sender).sent[receiver].bytes;
-      const std::uint64_t expected = group_->part(receiver).expected[sender];
+      const std::uint64_t sent = group_->description(sender).sent[receiver].bytes;
+      const std::uint64_t expected = group_->description(receiver).expected[sender];
       if (sent != expected) {
         text << "; rank " << sender << " sends " << sent << " bytes to rank " << receiver
              << ", which expects " << expected;
@@ -278,7 +278,7 @@ std::string SharedCollective::text_of_difference() const {
 
 bool SharedCollective::is_any_in_device_memory() const {
   for (int rank = 0; rank < group_->size(); rank++) {
-    if (group_->part(rank).is_in_device_memory != 0) {
+    if (group_->description(rank).is_in_device_memory != 0) {
       return true;
     }
   }
@@ -290,14 +290,15 @@ const char* SharedCollective::block_from(int rank) const {
   if (rank == group_->rank()) {
     return start_of(tensor_for(rank));
   }
-  const Part& part = group_->part(rank);
-  const char* start = part.is_in_device_memory == 0 ? group_->small_part_memory(rank) : group_->device(rank);
+  const CollectiveDescription& part = group_->description(rank);
+  const char* start =
+      part.is_in_device_memory == 0 ? group_->small_part_memory(rank) : group_->device_memory(rank);
   return start + part.sent[group_->rank()].offset;
 }
 
 // Returns the tensor to which a result is written: a temporary tensor if the results are staged, otherwise
 // `result` itself.
-at::Tensor SharedCollective::staged(const at::Tensor& result) {
+at::Tensor SharedCollective::target_of_result(const at::Tensor& result) {
   if (!is_staged_) {
     return result;
   }
@@ -313,7 +314,7 @@ void SharedCollective::receive() {
       for (int rank = 0; rank < group_->size(); rank++) {
         blocks.push_back(block_from(rank));
       }
-      reduce_parts(start_of(staged(tensors_.reduced)),
+      reduce_parts(start_of(target_of_result(tensors_.reduced)),
                    blocks,
                    tensors_.reduced.numel(),
                    tensors_.reduced.scalar_type(),
@@ -326,7 +327,7 @@ void SharedCollective::receive() {
     if (bytes == 0) {
       continue;
     }
-    char* to = start_of(staged(tensors_.received[static_cast<std::size_t>(rank)]));
+    char* to = start_of(target_of_result(tensors_.received[static_cast<std::size_t>(rank)]));
     const char* from = block_from(rank);
     if (to != from) {  // the input of a rank may be its part of the output
       std::memcpy(to, from, bytes);
@@ -385,19 +386,19 @@ void SharedCollective::all_reduce_in_chunks(WaitLimits& limits) {
   }
 }
 
-bool SharedCollective::attempt() noexcept {
+bool SharedCollective::try_at_once() noexcept {
   start_ = std::chrono::steady_clock::now();
   if (!is_small() || is_staged_ || !group_->is_usable() ||
-      !group_->arrive_within_a_moment(group_->published_step()) || !was_latest_alike()) {
+      !group_->arrive_within_yield_time(group_->published_step()) || !was_latest_consistent()) {
     return false;
   }
   publish();
-  if (needs_no_other_rank(group_->part(group_->rank()), group_->rank(), group_->size())) {
+  if (needs_no_other_rank(group_->description(group_->rank()), group_->rank(), group_->size())) {
     receive();
     return true;
   }
-  if (!group_->arrive_within_a_moment(group_->step()) || !are_alike() || group_->failed_rank() >= 0 ||
-      is_any_in_device_memory()) {
+  if (!group_->arrive_within_yield_time(group_->step()) || !are_descriptions_consistent() ||
+      group_->failed_rank() >= 0 || is_any_in_device_memory()) {
     return false;
   }
   receive();
@@ -406,16 +407,16 @@ bool SharedCollective::attempt() noexcept {
 
 // Returns false if all ranks completed the latest collective without waiting, and the ranks had called
 // different collectives.
-bool SharedCollective::was_latest_alike() const {
+bool SharedCollective::was_latest_consistent() const {
   if (group_->is_latest_checked()) {
     return true;
   }
   for (int rank = 0; rank < group_->size(); rank++) {
-    if (!needs_no_other_rank(group_->part(rank), rank, group_->size())) {
+    if (!needs_no_other_rank(group_->description(rank), rank, group_->size())) {
       return true;  // this rank has waited and reported the difference
     }
   }
-  return are_alike();
+  return are_descriptions_consistent();
 }
 
 bool SharedCollective::finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow) {
@@ -426,29 +427,29 @@ bool SharedCollective::finish(std::chrono::milliseconds slow_after, std::functio
     WaitLimits limits{start_, timeout_, slow_after, std::move(on_slow)};
     if (!is_published_) {
       group_->wait(group_->published_step(), limits);
-      if (!was_latest_alike()) {
-        const std::string difference = text_of_difference();
+      if (!was_latest_consistent()) {
+        const std::string difference = describe_difference();
         group_->set_latest_checked();
         throw DifferentCollectives("in the collective before, " + difference);
       }
       publish();
     }
-    if (needs_no_other_rank(group_->part(group_->rank()), group_->rank(), group_->size())) {
+    if (needs_no_other_rank(group_->description(group_->rank()), group_->rank(), group_->size())) {
       receive();
       copy_staged_results();
       return true;
     }
     group_->wait(group_->step(), limits);
     group_->require_no_failure();
-    if (!are_alike()) {
-      throw DifferentCollectives(text_of_difference());
+    if (!are_descriptions_consistent()) {
+      throw DifferentCollectives(describe_difference());
     }
     if (!is_any_in_device_memory()) {
       receive();
       copy_staged_results();
       return true;
     }
-    if (!group_->share_devices(limits)) {
+    if (!group_->share_device_memory(limits)) {
       return false;
     }
     if (tensors_.operation == c10d::OpType::ALLREDUCE) {

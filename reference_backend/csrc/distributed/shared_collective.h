@@ -68,7 +68,7 @@ class SharedCollective {
   }
   // Publishes this rank's blocks and waits for a moment. Returns true if the collective is then complete.
   // Never throws: finish() reports errors.
-  bool attempt() noexcept;
+  bool try_at_once() noexcept;
   // Completes the collective. Calls `on_slow` once if the collective takes longer than `slow_after`. Returns
   // false, on all ranks alike, if gloo must carry out the collective. Throws std::runtime_error if the
   // collective fails.
@@ -84,12 +84,12 @@ class SharedCollective {
   bool writes_into_sent_blocks() const;
   at::Tensor tensor_for(int rank) const;
   std::uint64_t bytes_from(int rank) const;
-  bool are_alike() const;
-  bool was_latest_alike() const;
-  std::string text_of_difference() const;
+  bool are_descriptions_consistent() const;
+  bool was_latest_consistent() const;
+  std::string describe_difference() const;
   bool is_any_in_device_memory() const;
   const char* block_from(int rank) const;
-  at::Tensor staged(const at::Tensor& result);
+  at::Tensor target_of_result(const at::Tensor& result);
   void receive();
   void copy_staged_results();
   void all_reduce_in_chunks(WaitLimits& limits);

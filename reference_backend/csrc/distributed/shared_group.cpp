@@ -30,9 +30,9 @@ constexpr std::uint64_t kPartBytes = 1 << 20;
 // all ranks.
 constexpr std::uint64_t kReadBytes = 2 << 20;
 // How a rank waits: it first polls kPolls times without yielding the processor. It then polls for the time
-// kSoon and yields after each poll. After that, it sleeps.
+// kYieldTime and yields after each poll. After that, it sleeps.
 constexpr int kPolls = 100;
-constexpr microseconds kSoon{50};
+constexpr microseconds kYieldTime{50};
 // Longest sleep between two checks of the clock and of the other processes.
 constexpr milliseconds kMaxSleep{50};
 
@@ -54,7 +54,7 @@ std::string key(const char* field, int rank) {
   return std::string("shared/") + field + "/" + std::to_string(rank);
 }
 
-void pause() {
+void cpu_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
@@ -67,14 +67,15 @@ struct alignas(64) SharedGroup::State {
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint32_t> end_state;
   std::atomic<std::uint32_t> reads_devices;
-  std::uint64_t proof;  // a number that the rank also publishes in the store
+  std::uint64_t nonce;  // a number that the rank also publishes in the store
   std::int64_t process;
   MemoryLocation device;
-  Part parts[2];  // used in turn: other ranks may still read the part of the previous collective
+  // Used in turn: other ranks may still read the description of the previous collective.
+  CollectiveDescription descriptions[2];
 };
 
 struct SharedGroup::Control {
-  alignas(64) std::atomic<std::uint32_t> bell;  // changes with each step for which another rank waits
+  alignas(64) std::atomic<std::uint32_t> wake_counter;  // changes with each step for which another rank waits
   std::atomic<std::uint32_t> sleepers;
   State states[kMaxRanks];
 };
@@ -90,12 +91,13 @@ SharedGroup::State& SharedGroup::state(int rank) const {
   return control().states[rank];
 }
 
-Part& SharedGroup::part(int rank) const {
-  return state(rank).parts[turn_ % 2];
+CollectiveDescription& SharedGroup::description(int rank) const {
+  return state(rank).descriptions[collective_number_ % 2];
 }
 
 char* SharedGroup::small_part_memory(int rank) const {
-  const std::uint64_t area = turn_ % 2 * static_cast<std::uint64_t>(size_) + static_cast<std::uint64_t>(rank);
+  const std::uint64_t area =
+      collective_number_ % 2 * static_cast<std::uint64_t>(size_) + static_cast<std::uint64_t>(rank);
   return memory_.data() + sizeof(Control) + area * kPartBytes;
 }
 
@@ -114,19 +116,19 @@ std::uint64_t SharedGroup::memory_bytes(int size) {
 // all ranks.
 std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size) {
   std::optional<Mapping> memory;
-  std::string proof;
+  std::string nonce;
   const auto write_proof = [&] {
     State& own = reinterpret_cast<Control*>(memory->data())->states[rank];
     own.process = getpid();
-    own.proof = random_number();
-    proof = std::to_string(own.proof);
+    own.nonce = random_number();
+    nonce = std::to_string(own.nonce);
   };
   try {
     if (rank == 0) {
       memory = Mapping::make(memory_bytes(size));
       write_proof();
       const MemoryLocation location = location_of(memory->descriptor());
-      std::string text = proof;
+      std::string text = nonce;
       for (const std::uint64_t number : {static_cast<std::uint64_t>(location.process),
                                          static_cast<std::uint64_t>(location.descriptor),
                                          location.device,
@@ -143,7 +145,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
               location.size &&
           location.size == memory_bytes(size)) {
         memory = Mapping::open(location, /*writable=*/true);
-        if (reinterpret_cast<Control*>(memory->data())->states[0].proof != number) {
+        if (reinterpret_cast<Control*>(memory->data())->states[0].nonce != number) {
           memory.reset();
         } else {
           write_proof();
@@ -152,13 +154,13 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
     }
   } catch (const std::system_error&) {  // not permitted to this process, or not available on this system
     memory.reset();
-    proof.clear();
+    nonce.clear();
     if (rank == 0) {
       store.set("shared/place", "none");
     }
   }
   if (rank != 0) {
-    store.set(key("proof", rank), proof);
+    store.set(key("nonce", rank), nonce);
     if (store.get_to_str("shared/verdict") != "yes") {
       memory.reset();
     }
@@ -166,8 +168,8 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
   }
   bool all = memory.has_value();
   for (int peer = 1; peer < size; peer++) {
-    const std::string reply = store.get_to_str(key("proof", peer));
-    all = all && reply == std::to_string(reinterpret_cast<Control*>(memory->data())->states[peer].proof);
+    const std::string reply = store.get_to_str(key("nonce", peer));
+    all = all && reply == std::to_string(reinterpret_cast<Control*>(memory->data())->states[peer].nonce);
   }
   store.set("shared/verdict", all ? "yes" : "no");
   if (!all) {
@@ -217,8 +219,8 @@ bool SharedGroup::is_usable() const {
 
 void SharedGroup::wake_ranks() const {
   Control& all = control();
-  all.bell.fetch_add(1);
-  wake_all(reinterpret_cast<const std::uint32_t*>(&all.bell));
+  all.wake_counter.fetch_add(1);
+  wake_all(reinterpret_cast<const std::uint32_t*>(&all.wake_counter));
 }
 
 void SharedGroup::advance() {
@@ -231,7 +233,7 @@ void SharedGroup::advance() {
   }
 }
 
-bool SharedGroup::all_at(std::uint64_t step) const {
+bool SharedGroup::have_all_made_steps(std::uint64_t step) const {
   for (int peer = 0; peer < size_; peer++) {
     if (state(peer).step.load(std::memory_order_acquire) < step) {
       return false;
@@ -240,17 +242,17 @@ bool SharedGroup::all_at(std::uint64_t step) const {
   return true;
 }
 
-bool SharedGroup::arrive_within_a_moment(std::uint64_t step) const {
+bool SharedGroup::arrive_within_yield_time(std::uint64_t step) const {
   for (int poll = 0; poll < kPolls; poll++) {
-    if (all_at(step)) {
+    if (have_all_made_steps(step)) {
       return true;
     }
-    pause();
+    cpu_pause();
   }
-  const auto end = Clock::now() + kSoon;
+  const auto end = Clock::now() + kYieldTime;
   do {
     sched_yield();  // the other rank may need this processor
-    if (all_at(step)) {
+    if (have_all_made_steps(step)) {
       return true;
     }
   } while (Clock::now() < end);
@@ -291,21 +293,22 @@ void SharedGroup::check_other_ranks(std::uint64_t step, WaitLimits& limits) cons
 }
 
 void SharedGroup::wait(std::uint64_t step, WaitLimits& limits) const {
-  if (arrive_within_a_moment(step)) {
+  if (arrive_within_yield_time(step)) {
     return;
   }
   Control& all = control();
   auto examined = Clock::now();
   while (true) {
-    const std::uint32_t bell_value = all.bell.load(std::memory_order_acquire);
+    const std::uint32_t wake_counter_value = all.wake_counter.load(std::memory_order_acquire);
     all.sleepers.fetch_add(1);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the fence in advance()
-    const bool here = all_at(step);
+    const bool here = have_all_made_steps(step);
     if (!here && !aborted_) {
-      wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), bell_value, kMaxSleep.count());
+      wait_for_change(
+          reinterpret_cast<const std::uint32_t*>(&all.wake_counter), wake_counter_value, kMaxSleep.count());
     }
     all.sleepers.fetch_sub(1);
-    if (here || all_at(step)) {
+    if (here || have_all_made_steps(step)) {
       return;
     }
     if (aborted_ || Clock::now() - examined >= kMaxSleep) {
@@ -331,7 +334,7 @@ void SharedGroup::require_no_failure() const {
   }
 }
 
-bool SharedGroup::share_devices(WaitLimits& limits) {
+bool SharedGroup::share_device_memory(WaitLimits& limits) {
   if (devices_ != Devices::Unknown) {
     return devices_ == Devices::Shared;
   }

@@ -27,9 +27,9 @@ struct Block {
   std::uint64_t offset;  // in the sender's device memory, or in its part of the group's own memory
 };
 
-// The part of a rank in a collective: plain data in shared memory.
-struct Part {
-  std::uint64_t turn;      // number of the collective, counted in its group
+// What a rank publishes about its part in a collective: plain data in shared memory.
+struct CollectiveDescription {
+  std::uint64_t number;    // number of the collective, counted in its group
   std::int32_t operation;  // c10d::OpType
   std::int32_t dtype;
   std::int32_t reduction;             // c10d::ReduceOp::RedOpType, or -1
@@ -40,10 +40,9 @@ struct Part {
   std::uint64_t expected[kMaxRanks];  // number of bytes from each rank
 
   // Returns true if both ranks call the same collective; their blocks may differ.
-  bool is_like(const Part& other_part) const {
-    return turn == other_part.turn && operation == other_part.operation && dtype == other_part.dtype &&
-           reduction == other_part.reduction && root == other_part.root &&
-           list_length == other_part.list_length;
+  bool is_like(const CollectiveDescription& other) const {
+    return number == other.number && operation == other.operation && dtype == other.dtype &&
+           reduction == other.reduction && root == other.root && list_length == other.list_length;
   }
 };
 
@@ -78,8 +77,8 @@ class SharedGroup {
   // Begins the next collective. All ranks must have published their parts of the previous collective.
   // Collectives use two areas in turn, so no rank then still reads the area that this collective uses.
   void begin() {
-    turn_++;
-    part(rank_).turn = turn_;
+    collective_number_++;
+    description(rank_).number = collective_number_;
   }
   // Publishes this rank's part of the collective, as the next step.
   void publish() {
@@ -100,9 +99,9 @@ class SharedGroup {
   std::uint64_t published_step() const {
     return published_step_;
   }
-  // Returns the part of a rank in this collective. Other ranks read the part once the rank has made its next
-  // step.
-  Part& part(int rank) const;
+  // Returns the description of a rank's part in this collective. Other ranks read the description once the
+  // rank has made its next step.
+  CollectiveDescription& description(int rank) const;
   // Returns true if a part with this many bytes of blocks is small: the rank passes it through the group's
   // own memory. If all ranks read all parts, the limit decreases with the number of ranks.
   bool is_small(std::uint64_t bytes, bool all_read) const;
@@ -116,7 +115,7 @@ class SharedGroup {
     return step_;
   }
   // Returns true if all ranks have made `step` steps, now or within a moment.
-  bool arrive_within_a_moment(std::uint64_t step) const;
+  bool arrive_within_yield_time(std::uint64_t step) const;
   // Waits until all ranks have made `step` steps. Throws std::runtime_error if a missing rank will not
   // arrive, or if the time limit is exceeded.
   void wait(std::uint64_t step, WaitLimits& limits) const;
@@ -128,9 +127,9 @@ class SharedGroup {
 
   // Makes the device memory of each rank readable for all ranks. All ranks must make the first call. Returns
   // false, on all ranks alike, if the memory of one rank cannot be shared.
-  bool share_devices(WaitLimits& limits);
+  bool share_device_memory(WaitLimits& limits);
   // Returns the device memory of another rank.
-  const char* device(int rank) const {
+  const char* device_memory(int rank) const {
     return views_[static_cast<std::size_t>(rank)].data();
   }
 
@@ -152,7 +151,7 @@ class SharedGroup {
 
   Control& control() const;
   State& state(int rank) const;
-  bool all_at(std::uint64_t step) const;
+  bool have_all_made_steps(std::uint64_t step) const;
   void check_other_ranks(std::uint64_t step, WaitLimits& limits) const;
   void set_end_state(std::uint32_t end_state);
   void wake_ranks() const;
@@ -164,7 +163,7 @@ class SharedGroup {
   std::vector<Process> processes_;  // the processes of all ranks
   std::vector<Mapping> views_;      // mappings of the ranks' device memory
   Devices devices_ = Devices::Unknown;
-  std::uint64_t turn_ = 0;
+  std::uint64_t collective_number_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t published_step_ = 0;
   bool is_latest_checked_ = true;

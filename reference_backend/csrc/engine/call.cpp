@@ -536,17 +536,17 @@ OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
   return output_metadata;
 }
 
-void record_line() {
+void record_python_line() {
   if (const auto& source = line_source()) {
     tls_line = source();
   }
 }
 
-bool records_lines() {
+bool is_recording_python_lines() {
   return static_cast<bool>(line_source());
 }
 
-void set_line_source(std::function<std::string()> source) {
+void set_python_line_source(std::function<std::string()> source) {
   line_source() = std::move(source);
 }
 

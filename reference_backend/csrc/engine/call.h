@@ -43,7 +43,7 @@ struct Call {
   bool reads_device = true;   // for a copy: false if the source is host memory
   bool writes_device = true;  // for a copy: false if the target is host memory
 
-  bool random() const {
+  bool is_random() const {
     return plan->generator >= 0;
   }
 
@@ -126,12 +126,12 @@ std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, con
 
 // Records the current line of the program for the next calls of this thread. Takes the GIL, so call it before
 // taking any other lock.
-void record_line();
+void record_python_line();
 
 // Returns true if each call records the line of the program that issued it.
-bool records_lines();
+bool is_recording_python_lines();
 // Sets the function that returns the current line of the program. An empty function disables the recording of
 // lines.
-void set_line_source(std::function<std::string()> source);
+void set_python_line_source(std::function<std::string()> source);
 
 }  // namespace hpu_reference::engine

@@ -145,7 +145,7 @@ void defer(const kernels::HostKernel& kernel,
   Resolver resolver;
   const ResolveStorage resolve = [&](c10::StorageImpl* device) { return resolver(device); };
   Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, output_metadata, resolve);
-  if (call.random()) {
+  if (call.is_random()) {
     call.seed =
         runtime::draw_seed(call.generator.defined() ? std::make_optional(call.generator) : std::nullopt);
   }
@@ -170,7 +170,7 @@ std::shared_ptr<CaptureRecorder> current_capture() {
   return std::static_pointer_cast<CaptureRecorder>(runtime::current_capture());
 }
 
-void set_lazy(Recorder* recorder) {
+void set_lazy_recorder(Recorder* recorder) {
   Recorder* before = g_lazy.exchange(recorder);
   runtime::g_pending_work.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
 }
@@ -179,15 +179,15 @@ bool try_defer(const kernels::HostKernel& kernel,
                const c10::OperatorHandle& op,
                torch::jit::Stack* stack,
                bool large) {
-  if (runtime::runs_inline()) {
+  if (runtime::must_run_inline()) {
     return false;
   }
   if (const std::shared_ptr<CaptureRecorder> capture = current_capture()) {
-    record_line();
+    record_python_line();
     return capture->record(kernel, op, stack);
   }
   if (Recorder* lazy = g_lazy.load(std::memory_order_acquire)) {
-    record_line();
+    record_python_line();
     return lazy->record(kernel, op, stack);
   }
   if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() || !kernel.is_dense()) {
@@ -198,9 +198,9 @@ bool try_defer(const kernels::HostKernel& kernel,
       !waits_for_memory(kernel.plan(), values)) {
     return false;  // run the call now: only streams on which it does not depend have work
   }
-  record_line();
+  record_python_line();
   const CallArguments arguments(kernel.plan(), values);
-  if (!arguments.deferrable()) {
+  if (!arguments.is_deferrable()) {
     return false;
   }
   OutputMetadataPtr output_metadata = find_output_metadata(arguments.key());
@@ -209,9 +209,9 @@ bool try_defer(const kernels::HostKernel& kernel,
   }
   if (output_metadata == nullptr) {
     const std::string key = arguments.key();  // the wait may overwrite the thread's key buffer
-    runtime::wait_for_earlier_work(/*surface=*/arguments.depends_on_data());
+    runtime::wait_for_earlier_work(/*throw_errors=*/arguments.depends_on_data());
     access_set_of(kernel.plan(), values)
-        .wait(runtime::current_stream_id(), /*surface=*/arguments.depends_on_data());
+        .wait(runtime::current_stream_id(), /*throw_errors=*/arguments.depends_on_data());
     run_and_cache_metadata(kernel, op, key, stack);
     return true;
   }

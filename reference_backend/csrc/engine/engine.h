@@ -41,7 +41,7 @@ class CaptureRecorder : public Recorder, public runtime::CaptureScope {
 std::shared_ptr<CaptureRecorder> current_capture();
 
 // Sets lazy mode's recorder, which receives the calls of all threads.
-void set_lazy(Recorder* recorder);
+void set_lazy_recorder(Recorder* recorder);
 
 // Returns the memory of the device tensors among an operator's arguments.
 memory::AccessSet access_set_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments);

@@ -36,7 +36,7 @@ bool is_liftable(double value) {
   return std::abs(value) <= 127.0;
 }
 
-double number_in(const at::Tensor& materialized) {
+double value_of_scalar_tensor(const at::Tensor& materialized) {
   switch (materialized.scalar_type()) {
     case at::kDouble:
       return *materialized.const_data_ptr<double>();
@@ -153,7 +153,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     put(tensor.scalar_type());
     const at::Tensor materialized = tensor.resolve_conj().resolve_neg();
     if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type()) &&
-        is_liftable(number_in(materialized))) {
+        is_liftable(value_of_scalar_tensor(materialized))) {
       put('l');
       lifted_.push_back(static_cast<int>(position));
     } else {

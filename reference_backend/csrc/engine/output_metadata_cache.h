@@ -70,7 +70,7 @@ class CallArguments {
   CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
 
   // Returns true if the engine can defer the call. Otherwise reason() returns the reason.
-  bool deferrable() const {
+  bool is_deferrable() const {
     return reason_ == nullptr;
   }
   // Returns the reason why the call cannot be deferred, or nullptr.

@@ -56,7 +56,7 @@ void launch(const std::shared_ptr<Recipe>& recipe,
     return;
   }
   if (runtime::is_work_pending()) {
-    runtime::drain(stream, /*surface=*/false);
+    runtime::drain(stream, /*throw_errors=*/false);
     access_set.wait(stream);
   }
   access_set.check(stream, "a graph of " + std::to_string(recipe->graph().calls.size()) + " operators");
@@ -73,7 +73,7 @@ Capture::~Capture() {
 void Capture::begin(bool dry_run, bool this_thread) {
   runtime::acquire();
   runtime::flush_recorded();
-  runtime::drain(runtime::current_stream_id(), /*surface=*/true);
+  runtime::drain(runtime::current_stream_id(), /*throw_errors=*/true);
   const auto recording = std::make_shared<CaptureRecording>(dry_run, this_thread);
   runtime::begin_capture(recording);
   reset();
@@ -144,11 +144,11 @@ void Capture::require_ready(const char* method) const {
   TORCH_CHECK(contents_.state == State::Ready, method, " needs a captured graph; capture one first");
 }
 
-void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
+void Capture::set_io_binding(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
   const Lock lock(mutex_);
-  require_ready("set_interface()");
+  require_ready("set_io_binding()");
   TORCH_CHECK(contents_.recipe == nullptr,
-              "set_interface() must come before the first replay; capture again");
+              "set_io_binding() must come before the first replay; capture again");
   contents_.io_binding.emplace(contents_.recorded, inputs, outputs);
 }
 
@@ -185,7 +185,7 @@ void Capture::compile() {
   self.owners = std::move(owners);
   self.recipe = std::make_shared<Recipe>(std::exchange(self.recorded, {}), /*constants=*/true);
   if (self.recipe->workspace_bytes() > 0) {
-    self.workspace = device_storage(self.recipe->workspace_bytes(), /*in_order=*/false);
+    self.workspace = allocate_device_storage(self.recipe->workspace_bytes(), /*in_order=*/false);
   }
   for (const engine::Call& call : self.recipe->graph().calls) {
     for (const Use& use : uses_of(call)) {
@@ -261,7 +261,7 @@ void Capture::replay(bool asynchronous) {
 bool Capture::accepts(const std::vector<at::Tensor>& inputs) const {
   const Lock lock(mutex_);
   return contents_.state == State::Ready && contents_.io_binding.has_value() &&
-         contents_.io_binding->refusal(inputs).empty();
+         contents_.io_binding->rejection_reason(inputs).empty();
 }
 
 std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, bool asynchronous) {
@@ -273,9 +273,9 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
   {
     const Lock lock(mutex_);
     require_ready("call()");
-    TORCH_CHECK(contents_.io_binding.has_value(), "call() needs set_interface() first");
+    TORCH_CHECK(contents_.io_binding.has_value(), "call() needs set_io_binding() first");
     const IoBinding& io_binding = *contents_.io_binding;
-    const std::string reason = io_binding.refusal(inputs);
+    const std::string reason = io_binding.rejection_reason(inputs);
     TORCH_CHECK(
         reason.empty(), "the graph does not accept these inputs: ", reason, "; capture a graph for them");
     compile();
@@ -351,7 +351,7 @@ void* Capture::address_of(std::size_t buffer) const {
   return compiled ? contents_.addresses[buffer] : contents_.recorded.buffers[buffer].address;
 }
 
-bool Capture::uses(const at::Tensor& tensor) const {
+bool Capture::accesses(const at::Tensor& tensor) const {
   require_dense(tensor, "tensors");
   const void* data = tensor.storage().data_ptr().get();
   const void* address = data == nullptr ? nullptr : memory::arena().to_host(const_cast<void*>(data));

@@ -41,7 +41,7 @@ class Capture {
   // Declares the captured input and output tensors that call() replaces: call() takes other tensors as inputs
   // and allocates new memory for the outputs. From now on, all other memory that the graph allocated belongs
   // to the graph alone.
-  void set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs);
+  void set_io_binding(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs);
   // Returns true if call() accepts these tensors: sizes, strides, dtypes and memory sharing match the
   // captured inputs.
   bool accepts(const std::vector<at::Tensor>& inputs) const;
@@ -60,7 +60,7 @@ class Capture {
   // Returns the number of runs of the fused program.
   std::int64_t fused_runs() const;
   // Returns true if a call that remains after the passes accesses the tensor's memory.
-  bool uses(const at::Tensor& tensor) const;
+  bool accesses(const at::Tensor& tensor) const;
   // Returns the names of the calls' operators, in order.
   std::vector<std::string> operators() const;
   // Returns the bytes of device memory that the graph retains.
@@ -94,7 +94,7 @@ class Capture {
     // Host tensors that calls copy from or to, and the bytes that the copies need.
     std::vector<std::pair<at::Tensor, std::size_t>> host_tensors;
     c10::Storage workspace;
-    std::optional<IoBinding> io_binding;  // set by set_interface()
+    std::optional<IoBinding> io_binding;  // set by set_io_binding()
   };
 
   mutable runtime::YieldingMutex<runtime::LockRank::Graph> mutex_;

@@ -28,7 +28,7 @@ void finish_earlier_work(const memory::AccessSet& access_set) {
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
   if (!runtime::is_queue_idle(stream)) {
-    runtime::drain(stream, /*surface=*/false);
+    runtime::drain(stream, /*throw_errors=*/false);
   }
   access_set.wait(stream);
 }
@@ -107,7 +107,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
                 reason,
                 "; move the operator out of the capture");
   };
-  if (!arguments.deferrable()) {
+  if (!arguments.is_deferrable()) {
     refuse(arguments.reason());
   }
   if (plan.resizes_storage) {

@@ -69,14 +69,14 @@ std::string new_storages_text(const Graph& graph, const engine::Call& call) {
   return out.str();
 }
 
-void collect(const c10::IValue& value, std::size_t argument, bool written, std::vector<Use>& uses) {
+void collect_uses(const c10::IValue& value, std::size_t argument, bool written, std::vector<Use>& uses) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) {
       uses.push_back({&value.toTensor(), argument, written});
     }
   } else if (value.isList()) {
     for (const c10::IValue& item : value.toListRef()) {
-      collect(item, argument, written, uses);
+      collect_uses(item, argument, written, uses);
     }
   }
 }
@@ -244,7 +244,7 @@ bool BufferTable::is_alive(std::size_t position) const {
 std::vector<Use> uses_of(const engine::Call& call) {
   std::vector<Use> uses;
   for (std::size_t i = 0; i < call.arguments.size(); i++) {
-    collect(call.arguments[i], i, call.plan->written[i], uses);
+    collect_uses(call.arguments[i], i, call.plan->written[i], uses);
   }
   return uses;
 }

@@ -73,7 +73,7 @@ PredictedGraph::PredictedGraph(Graph&& graph, std::string key, std::uint64_t rem
     : graph_(std::move(graph)), key_(std::move(key)), removals_(removals) {
   graph_.index();
   for (const engine::Call& call : graph_.calls) {
-    has_random_ |= call.random();
+    has_random_ |= call.is_random();
   }
 }
 

@@ -70,7 +70,7 @@ std::vector<std::pair<std::size_t, std::size_t>> accessed_bytes_of(const Graph& 
 
 }  // namespace
 
-c10::Storage device_storage(std::size_t bytes, bool in_order) {
+c10::Storage allocate_device_storage(std::size_t bytes, bool in_order) {
   return {c10::Storage::use_byte_size_t(),
           bytes,
           memory::allocate_device(bytes, in_order),
@@ -149,7 +149,7 @@ std::int64_t IoBinding::shift(const std::vector<at::Tensor>& inputs, std::size_t
          static_cast<std::int64_t>(inputs[input].itemsize());
 }
 
-std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
+std::string IoBinding::rejection_reason(const std::vector<at::Tensor>& inputs) const {
   if (inputs.size() != inputs_.size()) {
     return "the graph was captured with " + std::to_string(inputs_.size()) + " inputs and got " +
            std::to_string(inputs.size());
@@ -235,7 +235,7 @@ std::vector<c10::Storage> IoBinding::place_outputs(std::vector<void*>& addresses
   for (const Slot& slot : outputs_) {
     const auto buffer = static_cast<std::size_t>(slot.buffer);
     if (is_new_output(slot) && !new_storages[buffer]) {
-      new_storages[buffer] = device_storage(slot.bytes);
+      new_storages[buffer] = allocate_device_storage(slot.bytes);
       memory::mark_used_later(new_storages[buffer].unsafeGetStorageImpl());
       addresses[buffer] = memory::arena().to_host(new_storages[buffer].mutable_data());
     }

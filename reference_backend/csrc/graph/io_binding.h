@@ -22,7 +22,7 @@ class IoBinding {
             const std::vector<at::Tensor>& outputs);
 
   // Returns the reason why these inputs cannot replace the captured inputs, or an empty string.
-  std::string refusal(const std::vector<at::Tensor>& inputs) const;
+  std::string rejection_reason(const std::vector<at::Tensor>& inputs) const;
   // Returns, for each buffer of the graph, true if the buffer belongs to an input.
   std::vector<bool> input_buffers(std::size_t buffers) const;
   // Returns, for each buffer of the graph, true if the buffer belongs to an output.
@@ -68,7 +68,7 @@ class IoBinding {
 };
 
 // Allocates device memory as a storage. `in_order`: as in memory::allocate_device().
-c10::Storage device_storage(std::size_t bytes, bool in_order = true);
+c10::Storage allocate_device_storage(std::size_t bytes, bool in_order = true);
 // Throws if the tensor is not a dense device tensor. `description` names the tensors in the message, in the
 // plural.
 void require_dense(const at::Tensor& tensor, const char* description);

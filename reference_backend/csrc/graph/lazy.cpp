@@ -25,11 +25,11 @@ void flush_now() {
 
 }  // namespace
 
-void start_lazy(LazyMode mode, std::uint64_t seed) {
+void start_lazy_mode(LazyMode mode, std::uint64_t seed) {
   if (g_recorder == nullptr) {
     g_recorder = new LazyRecorder();
     runtime::g_flush_recorded = &flush_now;
-    engine::set_lazy(g_recorder);
+    engine::set_lazy_recorder(g_recorder);
     const char* strict = std::getenv("HPU_REFERENCE_LAZY_STRICT");
     runtime::g_accepts_host_arguments = strict == nullptr || std::string_view(strict) != "1";
   }
@@ -50,7 +50,7 @@ void flush_lazy(bool wait) {
   }
 }
 
-std::int64_t recorded_calls() {
+std::int64_t recorded_call_count() {
   return runtime::g_recorded;
 }
 
@@ -78,7 +78,7 @@ LazyStatistics lazy_statistics() {
   return g_recorder == nullptr ? LazyStatistics() : g_recorder->statistics();
 }
 
-bool is_untouched(const c10::StorageImpl* storage) {
+bool is_unused_by_pending_work(const c10::StorageImpl* storage) {
   memory::Block* block = memory::block_of(storage->data_ptr());
   return block != nullptr && !block->ordered && block->recorded_in.load(std::memory_order_acquire) == 0;
 }

@@ -17,14 +17,14 @@ namespace hpu_reference::graph {
 enum class LazyMode { Graphs = 1, EachOperator = 2, Random = 3 };
 
 // Starts lazy mode for the rest of the process.
-void start_lazy(LazyMode mode, std::uint64_t seed);
+void start_lazy_mode(LazyMode mode, std::uint64_t seed);
 bool is_lazy();
 
 // Launches the recorded graph. If `wait` is true, waits until the graph has run and throws any error of the
 // graph.
 void flush_lazy(bool wait);
 // Returns the number of calls that are recorded and not launched.
-std::int64_t recorded_calls();
+std::int64_t recorded_call_count();
 
 // Limits graphs to this number of calls. If `wait` is true, a flush at the limit waits until the graph has
 // run.
@@ -49,6 +49,6 @@ LazyStatistics lazy_statistics();
 
 // Returns true if no recorded or launched work uses this memory. The host may then write the memory at once,
 // without waiting for such work.
-bool is_untouched(const c10::StorageImpl* storage);
+bool is_unused_by_pending_work(const c10::StorageImpl* storage);
 
 }  // namespace hpu_reference::graph

@@ -42,7 +42,8 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
-constexpr std::int64_t kHot = 16;  // number of launches after which compiling a recipe to fused code pays
+// Number of launches after which compiling a recipe to fused code pays.
+constexpr std::int64_t kHotLaunches = 16;
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
 
@@ -120,7 +121,7 @@ void LazyLauncher::launch(Graph&& graph,
     values.addresses.push_back(buffer.address);
   }
   for (const engine::Call& call : graph.calls) {
-    random |= call.random();
+    random |= call.is_random();
     values.seeds.push_back(call.seed);
     for (const int position : call.lifted) {
       values.lifted.push_back(call.arguments[static_cast<std::size_t>(position)]);
@@ -189,7 +190,7 @@ void LazyLauncher::launch_recipe(const std::shared_ptr<CacheEntry>& entry,
       values.at_recorded_addresses = true;
     }
   }
-  if (entry->launches == kHot) {
+  if (entry->launches == kHotLaunches) {
     const std::lock_guard<std::mutex> lock(g_hot_mutex);
     g_hot.emplace_back(entry->name, entry->recipe);
   }

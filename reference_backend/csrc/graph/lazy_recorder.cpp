@@ -35,7 +35,8 @@ void LazyRecorder::begin() {
   if (!table_.has_value()) {
     table_.emplace();
     removals_ = engine::output_metadata_removals();
-    followed_ = FollowedGraph{engine::records_lines() ? nullptr : launcher_.predictor.next(), 0, {}, {}};
+    followed_ =
+        FollowedGraph{engine::is_recording_python_lines() ? nullptr : launcher_.predictor.next(), 0, {}, {}};
     runtime::g_recorded_on = runtime::current_stream_id();
     memory::pool().set_recording(table_->epoch(), runtime::queue_of(runtime::g_recorded_on));
   } else if (runtime::g_recorded_on != runtime::current_stream_id()) {
@@ -80,7 +81,7 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
     stop_following();
   }
   if (!followed_.active()) {
-    if (!calls_.empty() || engine::records_lines()) {
+    if (!calls_.empty() || engine::is_recording_python_lines()) {
       return false;
     }
     followed_.entry = launcher_.predictor.starting_with(output_metadata.id);
@@ -181,7 +182,7 @@ LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::AccessSet& argume
   memory::AccessSet recorded;
   for (;;) {
     const c10::StreamId stream = runtime::current_stream_id();
-    runtime::drain(stream, /*surface=*/false);
+    runtime::drain(stream, /*throw_errors=*/false);
     recorded.wait(stream);
     arguments.wait(stream);
     Lock lock(mutex_);
@@ -220,7 +221,7 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
     return false;  // HostCall launches the recorded calls first
   }
   const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
-  if (!arguments.deferrable() || plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
+  if (!arguments.is_deferrable() || plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
     return false;
   }
   std::optional<Lock> lock;
@@ -382,7 +383,7 @@ void LazyRecorder::flush(bool wait) {
     }
   }
   if (waits_here) {
-    runtime::drain(stream, /*surface=*/wait);
+    runtime::drain(stream, /*throw_errors=*/wait);
   }
 }
 

@@ -14,7 +14,7 @@ constexpr std::size_t kAlignment = 64;
 
 // Returns a table from host storages to the indices of their buffers. A table is used because graphs may have
 // many buffers.
-std::unordered_map<const c10::StorageImpl*, int> positions(const Graph& graph) {
+std::unordered_map<const c10::StorageImpl*, int> storage_positions(const Graph& graph) {
   std::unordered_map<const c10::StorageImpl*, int> result;
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
     result[graph.buffers[i].host.get()] = static_cast<int>(i);
@@ -31,7 +31,7 @@ struct Effects {
 
 std::vector<Effects> all_effects(Graph& graph) {
   graph.index();
-  const auto table = positions(graph);
+  const auto table = storage_positions(graph);
   std::vector<Effects> result;
   result.reserve(graph.calls.size());
   for (const engine::Call& call : graph.calls) {
@@ -150,7 +150,7 @@ bool describe(const Graph& graph,
 }
 
 bool is_pure(const engine::Call& call, const Effects& effects) {
-  return !call.random() && effects.writes.empty() && !effects.host_memory &&
+  return !call.is_random() && effects.writes.empty() && !effects.host_memory &&
          !call.output_metadata->results.empty() &&
          std::all_of(call.output_metadata->results.begin(),
                      call.output_metadata->results.end(),
@@ -307,7 +307,7 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
     }
     intervals[at].end = time;
   };
-  const auto table = positions(graph);
+  const auto table = storage_positions(graph);
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
     for (const Use& use : uses_of(graph.calls[i])) {
       if (const int buffer = graph.buffer_of(*use.tensor); buffer >= 0) {

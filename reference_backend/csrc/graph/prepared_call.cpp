@@ -91,7 +91,7 @@ void PreparedCall::try_to_prepare(const Graph& graph,
     set_bytes_of(result, before);  // so that a kernel that writes nothing fails the comparison
     if (set_lifted(call, lifted)) {
       kernel_->run();
-      same = kernel_->intact() && bytes_of(result) == expected;
+      same = kernel_->is_intact() && bytes_of(result) == expected;
     }
   } catch (const std::exception&) {
     same = false;

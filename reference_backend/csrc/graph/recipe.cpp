@@ -43,8 +43,8 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
     lifted_starts_.push_back(lifted);
     lifted += call.lifted.size();
     generators_.push_back(call.generator);
-    random_.push_back(call.random());
-    has_random_ |= call.random();
+    random_.push_back(call.is_random());
+    has_random_ |= call.is_random();
   }
   remove_dead_calls(graph_, origin_);
   const std::size_t before = graph_.calls.size();
@@ -126,7 +126,7 @@ void Recipe::run_calls(const Launch& launch) {
 
 // Returns true if the launch's lifted values equal the recorded lifted values, which fused code contains as
 // constants.
-bool Recipe::has_own_values(const Launch& launch) const {
+bool Recipe::has_recorded_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
     const engine::Call& call = graph_.calls[i];
@@ -157,7 +157,7 @@ void Recipe::run(const Launch& launch) {
     plan->executed.fetch_add(1, std::memory_order_relaxed);
   }
   if (const std::shared_ptr<AotiProgram> fused = std::atomic_load(&fused_);
-      fused != nullptr && (constants_ || has_own_values(launch)) && fused->fits(graph_)) {
+      fused != nullptr && (constants_ || has_recorded_values(launch)) && fused->fits(graph_)) {
     fused->run();
     fused_runs_.fetch_add(1, std::memory_order_relaxed);
     for (const engine::Call& call : graph_.calls) {

@@ -90,7 +90,7 @@ class Recipe {
  private:
   void run_calls(const Launch& launch);
   void bind(const Launch& launch);
-  bool has_own_values(const Launch& launch) const;
+  bool has_recorded_values(const Launch& launch) const;
 
   Graph graph_;
   std::string name_;
@@ -127,7 +127,7 @@ class RecipeWork final : public runtime::Work {
   }
   // This object may hold the last reference to a recipe. The recipe's calls may own host memory that Python
   // objects reference, so a host thread must destroy this object.
-  bool released_on_host() const override {
+  bool must_be_destroyed_on_host() const override {
     return true;
   }
   std::string name() const override {

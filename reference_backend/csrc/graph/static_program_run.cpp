@@ -27,7 +27,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-c10::DataPtr borrowed(void* address) {
+c10::DataPtr make_borrowed_pointer(void* address) {
   return {address, c10::Device(c10::DeviceType::CPU)};
 }
 
@@ -132,7 +132,7 @@ std::unique_ptr<StaticProgram::Frame> StaticProgram::make_frame() const {
     }
     c10::Storage& storage = frame->storages[value.memory];
     if (!storage) {
-      storage = make_storage(memory.bytes, borrowed(frame->addresses[value.memory]), nullptr);
+      storage = make_storage(memory.bytes, make_borrowed_pointer(frame->addresses[value.memory]), nullptr);
     }
     frame->tensors[i] =
         make_tensor(storage, c10::DispatchKey::CPU, *value.dtype, value.sizes, value.strides, value.offset);
@@ -326,7 +326,7 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
                              memory::device_allocator());
       if (C10_UNLIKELY(runtime::is_work_pending())) {
         memory::wait_and_check_races(
-            storage.unsafeGetStorageImpl(), /*written=*/true, /*surface=*/false, kName);
+            storage.unsafeGetStorageImpl(), /*written=*/true, /*throw_errors=*/false, kName);
       }
       if (memory.bytes > 0) {
         address = memory::arena().to_host(storage.data());
@@ -336,7 +336,7 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
     }
     frame.addresses[i] = address;
     if (frame.storages[i]) {
-      frame.storages[i].unsafeGetStorageImpl()->set_data_ptr_noswap(borrowed(address));
+      frame.storages[i].unsafeGetStorageImpl()->set_data_ptr_noswap(make_borrowed_pointer(address));
     }
   }
   return output_storages;
@@ -345,14 +345,14 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
 std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::Tensor>& inputs) {
   // Do not run if a tool observes operators by callbacks, because the steps call no callbacks. A profile of
   // the device is an exception: it contains rows for the steps.
-  if ((at::hasCallbacks() && !runtime::is_profiled()) || c10::impl::dispatch_mode_enabled() ||
+  if ((at::hasCallbacks() && !runtime::is_torch_profile_active()) || c10::impl::dispatch_mode_enabled() ||
       !fits(inputs) || (runtime::is_work_pending() && runtime::is_capturing())) {
     return std::nullopt;
   }
   kernels::HostCall call;
   if (C10_UNLIKELY(runtime::is_work_pending())) {
     for (const at::Tensor& input : inputs) {
-      memory::wait_and_check_races(storage_of(input), writes_, /*surface=*/false, kName);
+      memory::wait_and_check_races(storage_of(input), writes_, /*throw_errors=*/false, kName);
     }
   }
   Lease lease(*this);

@@ -111,7 +111,7 @@ void set_tanh_gelu(bool on) {
   g_tanh_gelu = on;
 }
 
-bool forces_tanh() {
+bool forces_tanh_gelu() {
   return g_tanh_gelu;
 }
 
@@ -161,7 +161,7 @@ void round_results_to_hardware(const OperatorPlan& plan,
   }
 }
 
-at::Tensor rounded_source(const at::Tensor& target, const at::Tensor& source) {
+at::Tensor round_source_to_hardware(const at::Tensor& target, const at::Tensor& source) {
   if (!is_device_tensor(target)) {
     return source;
   }

@@ -31,7 +31,7 @@ void set_range_check(bool on);
 // If `on` is true, gelu always uses the tanh formula, whatever the caller's argument
 // (PT_HPU_FORCE_TANH_FOR_GELU). Enabled at start.
 void set_tanh_gelu(bool on);
-bool forces_tanh();
+bool forces_tanh_gelu();
 
 // Throws if the hardware does not have the dtype.
 void check_dtype(at::ScalarType dtype);
@@ -45,6 +45,6 @@ void round_results_to_hardware(const OperatorPlan& plan,
 
 // Returns the source of a copy into `target`, rounded to values that the hardware has. Throws if the source
 // comes from the host and has a value that `target` cannot represent.
-at::Tensor rounded_source(const at::Tensor& target, const at::Tensor& source);
+at::Tensor round_source_to_hardware(const at::Tensor& target, const at::Tensor& source);
 
 }  // namespace hpu_reference::kernels

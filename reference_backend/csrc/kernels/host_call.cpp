@@ -48,21 +48,21 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
               "; move the tensor with .to('" DEVICE_NAME "') or take it to the CPU with .cpu())");
 }
 
-void prepare(bool surface, bool offered) {
-  if (!offered) {
+void prepare(bool throw_errors, bool recorder_declined) {
+  if (!recorder_declined) {
     runtime::refuse_during_capture();
   }
-  runtime::wait_for_earlier_work(surface);
+  runtime::wait_for_earlier_work(throw_errors);
 }
 
 }  // namespace
 
-HostCall::HostCall(bool redirect, bool surface, bool offered)
+HostCall::HostCall(bool redirect, bool throw_errors, bool recorder_declined)
     : keys_((runtime::acquire(),
-             runtime::is_work_pending() ? prepare(surface, offered) : void(),
+             runtime::is_work_pending() ? prepare(throw_errors, recorder_declined) : void(),
              excluded_keys())),
       redirect_(redirect),
-      surface_(surface) {
+      throw_errors_(throw_errors) {
 }
 
 // Minimum number of arguments for the lookup by address. Optimizers pass thousands of tensors in one call.
@@ -136,7 +136,7 @@ c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* de
                                                             Access access,
                                                             const char* name) {
   if (C10_UNLIKELY(runtime::is_work_pending())) {
-    memory::wait_and_check_races(device, access == Access::Write && !values_unchanged_, surface_, name);
+    memory::wait_and_check_races(device, access == Access::Write && !values_unchanged_, throw_errors_, name);
   }
   if (const StoragePair* pair = find_device_storage(device)) {
     return pair->host;
@@ -207,8 +207,10 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
     if (written && !pair->written) {
       const_cast<TensorPair*>(pair)->written = true;
       if (runtime::is_work_pending() && tensor.has_storage() && !values_unchanged_) {
-        memory::wait_and_check_races(
-            tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), written, surface_, name);
+        memory::wait_and_check_races(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
+                                     written,
+                                     throw_errors_,
+                                     name);
       }
     }
     return pair->host;
@@ -246,7 +248,7 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
   }
   if (!has_other_owners && memory::adopt_storage(storage)) {
     if (C10_UNLIKELY(runtime::is_work_pending())) {
-      memory::wait_and_check_races(storage, /*written=*/true, surface_, name_);
+      memory::wait_and_check_races(storage, /*written=*/true, throw_errors_, name_);
     }
     return;
   }
@@ -268,7 +270,7 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
                   storage->data(),
                   bytes,
                   /*argument=*/false});
-  memory::wait_and_check_races(copied_storage.get(), /*written=*/true, surface_, name_);
+  memory::wait_and_check_races(copied_storage.get(), /*written=*/true, throw_errors_, name_);
   impl->set_storage_keep_dtype(c10::Storage(std::move(copied_storage)));
 }
 
@@ -411,7 +413,7 @@ void HostCall::write_back_all(bool failed) {
 }
 
 at::Tensor host_view(const at::Tensor& tensor) {
-  HostCall call(/*redirect=*/false, /*surface=*/true);
+  HostCall call(/*redirect=*/false, /*throw_errors=*/true);
   return call.host(tensor, Access::Read, "host_view");
 }
 

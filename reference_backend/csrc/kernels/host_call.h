@@ -32,11 +32,11 @@ class HostCall {
   // Waits for earlier queued or recorded work of the stream. host() then waits for work of other streams that
   // uses the argument's memory.
   //   redirect: allocations of the kernel use device memory. Disable it for kernels that return no tensor.
-  //   surface: the caller reads data on the host, so errors of earlier work are thrown here.
-  //   offered: the recorder of the current capture has already declined this call.
-  // If `offered` is false, throws if a capture would have to record the call. Another thread may have begun
-  // this capture after the caller looked for a recorder.
-  explicit HostCall(bool redirect = true, bool surface = false, bool offered = false);
+  //   throw_errors: the caller reads data on the host, so errors of earlier work are thrown here.
+  //   recorder_declined: the recorder of the current capture has already declined this call.
+  // If `recorder_declined` is false, throws if a capture would have to record the call. Another thread may
+  // have begun this capture after the caller looked for a recorder.
+  explicit HostCall(bool redirect = true, bool throw_errors = false, bool recorder_declined = false);
   // Writes back out= arguments that a kernel resized before it threw, as the CPU does.
   ~HostCall();
   HostCall(const HostCall&) = delete;
@@ -103,7 +103,7 @@ class HostCall {
 
   c10::impl::ExcludeDispatchKeyGuard keys_;
   memory::AllocationRedirect redirect_;
-  const bool surface_;
+  const bool throw_errors_;
   const char* name_ = "an operator";  // operator of the latest argument
   void add(StoragePair&& pair);
   void add(TensorPair&& pair);

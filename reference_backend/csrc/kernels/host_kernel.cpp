@@ -63,7 +63,7 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
 }  // namespace
 
 void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
-  HostCall call(plan_.returns_tensors, plan_.data_dependent, /*offered=*/true);
+  HostCall call(plan_.returns_tensors, plan_.data_dependent, /*recorder_declined=*/true);
   if (plan_.resizes_storage) {
     call.allow_short_storages();
   }

@@ -17,19 +17,19 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-at::SparseTensorImpl* sparse(const at::Tensor& tensor) {
+at::SparseTensorImpl* sparse_impl(const at::Tensor& tensor) {
   return static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-at::SparseCsrTensorImpl* compressed(const at::Tensor& tensor) {
+at::SparseCsrTensorImpl* compressed_impl(const at::Tensor& tensor) {
   return static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-at::QTensorImpl* quantized(const at::Tensor& tensor) {
+at::QTensorImpl* quantized_impl(const at::Tensor& tensor) {
   return static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-bool has(const at::Tensor& tensor, DispatchKey key) {
+bool has_key(const at::Tensor& tensor, DispatchKey key) {
   return tensor.unsafeGetTensorImpl()->key_set().has(key);
 }
 
@@ -53,13 +53,13 @@ at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part), /*holders=*/2);
 }
 
-at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
+at::native::NestedTensorImpl* nested_impl(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
 // Returns a copy on the heap. A tensor that stays on the CPU after the kernel must not use device memory,
 // which is lost in a fork or when its tensor is destroyed.
-at::Tensor on_heap(const at::Tensor& tensor) {
+at::Tensor copy_to_heap(const at::Tensor& tensor) {
   return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
 }
 
@@ -111,8 +111,8 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
                                    Access access,
                                    const char* name) {
   const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
-  if (has(tensor, DispatchKey::SPARSE_DEVICE_KEY)) {
-    auto* source = sparse(tensor);
+  if (has_key(tensor, DispatchKey::SPARSE_DEVICE_KEY)) {
+    auto* source = sparse_impl(tensor);
     auto impl =
         c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseCPU), source->dtype());
     impl->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
@@ -120,8 +120,8 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
     impl->set_coalesced(source->coalesced());
     return at::Tensor(std::move(impl));
   }
-  if (has(tensor, DispatchKey::SPARSE_CSR_DEVICE_KEY)) {
-    auto* source = compressed(tensor);
+  if (has_key(tensor, DispatchKey::SPARSE_CSR_DEVICE_KEY)) {
+    auto* source = compressed_impl(tensor);
     auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(DispatchKeySet(DispatchKey::SparseCsrCPU),
                                                              c10::Device(c10::DeviceType::CPU),
                                                              source->layout(),
@@ -132,8 +132,8 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
                              source->sizes());
     return at::Tensor(std::move(impl));
   }
-  if (has(tensor, DispatchKey::QUANTIZED_DEVICE_KEY)) {
-    auto* source = quantized(tensor);
+  if (has_key(tensor, DispatchKey::QUANTIZED_DEVICE_KEY)) {
+    auto* source = quantized_impl(tensor);
     auto impl = c10::make_intrusive<at::QTensorImpl>(
         c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
         DispatchKeySet(DispatchKey::QuantizedCPU),
@@ -143,7 +143,7 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
     return at::Tensor(std::move(impl));
   }
   // The sizes, strides and offsets of the parts are CPU tensors on every device, so they need no host alias.
-  auto* source = nested(tensor);
+  auto* source = nested_impl(tensor);
   return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
       c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
       DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::CPU}),
@@ -155,8 +155,8 @@ at::Tensor NonStridedLayouts::host(HostCall& call,
 
 at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
-  if (has(result, DispatchKey::SparseCPU)) {
-    auto* source = sparse(result);
+  if (has_key(result, DispatchKey::SparseCPU)) {
+    auto* source = sparse_impl(result);
     at::Tensor indices = device_part(call, source->indices());
     at::Tensor values = device_part(call, source->values());
     auto converted = c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SPARSE_DEVICE_KEY),
@@ -166,8 +166,8 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
     converted->set_coalesced(source->coalesced());
     return at::Tensor(std::move(converted));
   }
-  if (has(result, DispatchKey::SparseCsrCPU)) {
-    auto* source = compressed(result);
+  if (has_key(result, DispatchKey::SparseCsrCPU)) {
+    auto* source = compressed_impl(result);
     auto converted = make_compressed(source->layout(), source->dtype());
     converted->set_member_tensors(device_part(call, source->compressed_indices()),
                                   device_part(call, source->plain_indices()),
@@ -176,24 +176,24 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
     return at::Tensor(std::move(converted));
   }
   if (impl->key_set().has(DispatchKey::NestedTensor)) {
-    auto* source = nested(result);
+    auto* source = nested_impl(result);
     call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
     return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
         c10::Storage(impl->unsafe_storage()),
         DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::DEVICE_KEY}),
         source->dtype(),
-        on_heap(source->get_nested_sizes()),
-        on_heap(source->get_nested_strides()),
-        on_heap(source->get_storage_offsets())));
+        copy_to_heap(source->get_nested_sizes()),
+        copy_to_heap(source->get_nested_strides()),
+        copy_to_heap(source->get_storage_offsets())));
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(has(result, DispatchKey::QuantizedCPU),
+  TORCH_CHECK_NOT_IMPLEMENTED(has_key(result, DispatchKey::QuantizedCPU),
                               "a result of layout ",
                               result.layout(),
                               " is not supported on the " DEVICE_NAME
                               " device; use a strided tensor, or the CPU for this operator");
   call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
   change_backend(impl, runtime::kDevice);
-  auto* self = quantized(result);
+  auto* self = quantized_impl(result);
   self->set_quantizer_(convert_quantizer(self->quantizer(), result.scalar_type(), [&](at::Tensor part) {
     return device_part(call, std::move(part));
   }));
@@ -201,22 +201,22 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
 }
 
 void NonStridedLayouts::write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host) {
-  if (has(host, DispatchKey::SparseCPU)) {
-    auto* source = sparse(host);
-    auto* target = sparse(device);
+  if (has_key(host, DispatchKey::SparseCPU)) {
+    auto* source = sparse_impl(host);
+    auto* target = sparse_impl(device);
     target->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
     target->set_indices_and_values_unsafe(device_part(call, source->indices()),
                                           device_part(call, source->values()));
     target->set_coalesced(source->coalesced());
-  } else if (has(host, DispatchKey::SparseCsrCPU)) {
-    auto* source = compressed(host);
-    compressed(device)->set_member_tensors(device_part(call, source->compressed_indices()),
-                                           device_part(call, source->plain_indices()),
-                                           device_part(call, source->values()),
-                                           source->sizes());
-  } else if (has(host, DispatchKey::QuantizedCPU)) {
-    quantized(device)->set_quantizer_(
-        convert_quantizer(quantized(host)->quantizer(), host.scalar_type(), [&](at::Tensor part) {
+  } else if (has_key(host, DispatchKey::SparseCsrCPU)) {
+    auto* source = compressed_impl(host);
+    compressed_impl(device)->set_member_tensors(device_part(call, source->compressed_indices()),
+                                                device_part(call, source->plain_indices()),
+                                                device_part(call, source->values()),
+                                                source->sizes());
+  } else if (has_key(host, DispatchKey::QuantizedCPU)) {
+    quantized_impl(device)->set_quantizer_(
+        convert_quantizer(quantized_impl(host)->quantizer(), host.scalar_type(), [&](at::Tensor part) {
           return device_part(call, std::move(part));
         }));
     device.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());

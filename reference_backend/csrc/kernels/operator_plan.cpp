@@ -13,7 +13,7 @@ namespace {
 // Returns true for arguments for which PyTorch accepts CPU tensors of one or more dimensions next to device
 // tensors: sources of copies, indices, the quantizer's example, and the metadata of nested tensors, which is
 // on the CPU on every device.
-bool may_be_on_the_host(const std::string& name, const std::string& argument) {
+bool accepts_cpu_tensor(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> pairs = {
       "aten::copy_ src",
       "aten::copy_sparse_to_sparse_ src",
@@ -29,12 +29,12 @@ bool may_be_on_the_host(const std::string& name, const std::string& argument) {
   return pairs.count(name + " " + argument) != 0;
 }
 
-bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
+bool contains_type_kind(const c10::TypePtr& type, c10::TypeKind kind) {
   if (type->kind() == kind) {
     return true;
   }
   for (const auto& inner : type->containedTypes()) {
-    if (mentions(inner, kind)) {
+    if (contains_type_kind(inner, kind)) {
       return true;
     }
   }
@@ -42,7 +42,7 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
 }
 
 // Returns true for arguments that the operator writes although the schema does not declare the write.
-bool is_written_silently(const std::string& name, const std::string& argument) {
+bool is_written_without_declaration(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> names = {"aten::native_batch_norm",
                                                         "aten::native_batch_norm.out",
                                                         "aten::batch_norm_update_stats",
@@ -115,9 +115,9 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   for (std::size_t i = 0; i < arguments; i++) {
     const auto& argument = schema.arguments()[i];
     written.push_back((argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
-                      is_written_silently(name, argument.name()));
-    cpu_allowed.push_back(may_be_on_the_host(name, argument.name()));
-    if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
+                      is_written_without_declaration(name, argument.name()));
+    cpu_allowed.push_back(accepts_cpu_tensor(name, argument.name()));
+    if (contains_type_kind(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);
     }
     if (argument.name() == "index" && op.operator_name().name == "aten::take") {
@@ -125,13 +125,13 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
     }
     if (argument.real_type()->kind() == c10::TypeKind::ListType &&
         argument.real_type()->containedType(0)->kind() == c10::TypeKind::OptionalType &&
-        mentions(argument.real_type(), c10::TypeKind::TensorType)) {
+        contains_type_kind(argument.real_type(), c10::TypeKind::TensorType)) {
       optional_tensors = static_cast<int>(i);
     }
     if (argument.name() == "output_size" && name == "aten::repeat_interleave.Tensor") {
       size_argument = static_cast<int>(i);
     }
-    reads_tensor |= !written.back() && mentions(argument.real_type(), c10::TypeKind::TensorType);
+    reads_tensor |= !written.back() && contains_type_kind(argument.real_type(), c10::TypeKind::TensorType);
   }
   writes_out_only = std::find(written.begin(), written.end(), true) != written.end();
   for (std::size_t i = 0; i < arguments; i++) {
@@ -141,7 +141,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   for (const auto& argument : schema.arguments()) {
     const auto type = argument.type();
     // Lift only a Scalar. A `float` argument may be a scale factor, which determines sizes.
-    lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));
+    lifts_scalar.push_back(lifts_tensor && contains_type_kind(type, c10::TypeKind::NumberType));
   }
   boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;
   data_dependent = !boolean_indices_depend &&
@@ -149,12 +149,12 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
                     sizes_depend_on_data(op.operator_name().name));
   cost = cost_of(op.operator_name().name);
   for (const auto& result : schema.returns()) {
-    returns_tensors |= mentions(result.real_type(), c10::TypeKind::TensorType);
+    returns_tensors |= contains_type_kind(result.real_type(), c10::TypeKind::TensorType);
   }
   for (const bool write : written) {
     returns_tensors |= write;  // an out= tensor may be resized
   }
-  dense_inputs = name == "aten::median.dim_values" || name == "aten::nanmedian.dim_values";
+  needs_dense_inputs = name == "aten::median.dim_values" || name == "aten::nanmedian.dim_values";
   resizes_storage = name == "aten::resize_";
   copies = name == "aten::copy_";
   makes_results = std::find(written.begin(), written.end(), true) == written.end();

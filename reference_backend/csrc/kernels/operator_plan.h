@@ -19,13 +19,13 @@ struct OperatorPlan {
   std::size_t returns = 0;
   int generator = -1;  // index of the generator argument, or -1
   bool returns_tensors = false;
-  bool makes_results = false;     // the operator writes no argument
-  bool copies = false;            // the operator is copy_()
-  std::vector<bool> cpu_allowed;  // per argument: may be a CPU tensor of one or more dimensions
-  bool dense_inputs = false;      // the CPU kernel reads out of bounds if an input is expanded
-  bool resizes_storage = false;   // the operator is resize_()
-  int index_argument = -1;        // index of an argument with indices, which may be int32, or -1
-  int optional_tensors = -1;      // index of an argument of type Tensor?[], or -1
+  bool makes_results = false;       // the operator writes no argument
+  bool copies = false;              // the operator is copy_()
+  std::vector<bool> cpu_allowed;    // per argument: may be a CPU tensor of one or more dimensions
+  bool needs_dense_inputs = false;  // the CPU kernel reads out of bounds if an input is expanded
+  bool resizes_storage = false;     // the operator is resize_()
+  int index_argument = -1;          // index of an argument with indices, which may be int32, or -1
+  int optional_tensors = -1;        // index of an argument of type Tensor?[], or -1
 
   // Properties for the engine. The value of a lifted argument does not affect the output metadata.
   std::vector<bool> lifts_scalar;       // per argument: whether a Scalar is lifted

@@ -29,7 +29,7 @@ class BytesKernel final : public PreparedKernel {
       std::memset(data_of(result_), 0, bytes_);
     }
   }
-  bool intact() const override {
+  bool is_intact() const override {
     return true;
   }
 

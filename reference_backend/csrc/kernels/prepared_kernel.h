@@ -23,7 +23,7 @@ class PreparedKernel {
   // Runs the kernel on the present memory of the tensors' storages.
   virtual void run() = 0;
   // Returns false if the last run has changed the prepared state; the prepared kernel is then unusable.
-  virtual bool intact() const = 0;
+  virtual bool is_intact() const = 0;
 };
 
 // Returns true if the operator's kernel can be prepared, at least for some arguments.

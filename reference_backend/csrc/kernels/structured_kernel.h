@@ -162,7 +162,7 @@ class StructuredKernel final : public PreparedKernel {
     std::apply([&](const auto&... stored) { operator_.impl(stored.get()..., operator_.result()); }, values_);
   }
 
-  bool intact() const override {
+  bool is_intact() const override {
     if constexpr (kIterates) {
       return operator_.ntensors() == tensors_;
     }

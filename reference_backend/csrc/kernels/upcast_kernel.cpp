@@ -12,7 +12,7 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-bool is_low(const at::Tensor& tensor) {
+bool is_low_precision(const at::Tensor& tensor) {
   if (!tensor.defined()) {
     return false;
   }
@@ -39,7 +39,7 @@ void for_each_tensor(const c10::IValue& value, const Function& function) {
 
 // Returns a copy of the value in which `change` has replaced each tensor.
 template <class Function>
-c10::IValue mapped(const c10::IValue& value, const Function& change) {
+c10::IValue map_tensors(const c10::IValue& value, const Function& change) {
   if (value.isTensor()) {
     return change(value.toTensor());
   }
@@ -65,7 +65,7 @@ c10::IValue mapped(const c10::IValue& value, const Function& change) {
 class UpcastTensors {
  public:
   at::Tensor of(const at::Tensor& tensor) {
-    if (!is_low(tensor)) {
+    if (!is_low_precision(tensor)) {
       return tensor;
     }
     at::Tensor& copy = copies_[tensor.unsafeGetTensorImpl()];
@@ -81,7 +81,7 @@ class UpcastTensors {
 
 // Returns the only low-precision dtype among the arguments. Returns nothing if the arguments have two such
 // dtypes, or other floating-point tensors. Python numbers are ignored.
-std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments) {
+std::optional<at::ScalarType> low_precision_dtype_of(const std::vector<c10::IValue>& arguments) {
   std::optional<at::ScalarType> low_dtype;
   bool mixed = false;
   for (const c10::IValue& value : arguments) {
@@ -90,7 +90,7 @@ std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments
           tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
         return;
       }
-      mixed |= !is_low(tensor) || (low_dtype.has_value() && *low_dtype != tensor.scalar_type());
+      mixed |= !is_low_precision(tensor) || (low_dtype.has_value() && *low_dtype != tensor.scalar_type());
       low_dtype = tensor.scalar_type();
     });
   }
@@ -125,7 +125,7 @@ bool names_dtype(const c10::FunctionSchema& schema, const std::vector<c10::IValu
 
 void write_rounded(const c10::IValue& original, UpcastTensors& upcast) {
   for_each_tensor(original, [&](const at::Tensor& tensor) {
-    if (!is_low(tensor)) {
+    if (!is_low_precision(tensor)) {
       return;
     }
     const at::Tensor computed = upcast.of(tensor);
@@ -140,7 +140,7 @@ void write_rounded(const c10::IValue& original, UpcastTensors& upcast) {
 bool has_low_precision(const torch::jit::Stack& stack, std::size_t first) {
   bool low_dtype = false;
   for (std::size_t i = first; i < stack.size(); i++) {
-    for_each_tensor(stack[i], [&](const at::Tensor& tensor) { low_dtype |= is_low(tensor); });
+    for_each_tensor(stack[i], [&](const at::Tensor& tensor) { low_dtype |= is_low_precision(tensor); });
   }
   return low_dtype;
 }
@@ -163,7 +163,7 @@ void run_with_upcast(const OperatorPlan& plan,
     return;
   }
   const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
-  const std::optional<at::ScalarType> dtype = dtype_of(arguments);
+  const std::optional<at::ScalarType> dtype = low_precision_dtype_of(arguments);
   // In float16, the CPU's multinomial divides by random numbers that can be rounded to zero. Then it selects
   // an index with weight zero, because 0 / 0 is NaN.
   const bool is_multinomial_in_half = dtype == at::kHalf && op.operator_name().name == "aten::multinomial";
@@ -182,7 +182,7 @@ void run_with_upcast(const OperatorPlan& plan,
   UpcastTensors upcast;
   stack->resize(first);
   for (const c10::IValue& value : arguments) {
-    stack->push_back(mapped(value, [&](const at::Tensor& tensor) { return upcast.of(tensor); }));
+    stack->push_back(map_tensors(value, [&](const at::Tensor& tensor) { return upcast.of(tensor); }));
   }
   op.redispatchBoxed(key, stack);
   for (std::size_t i = 0; i < plan.arguments; i++) {
@@ -197,7 +197,7 @@ void run_with_upcast(const OperatorPlan& plan,
     if (argument >= 0) {
       value = arguments[static_cast<std::size_t>(argument)];
     } else if (!names_output_dtype) {
-      value = mapped(value, [&](const at::Tensor& tensor) {
+      value = map_tensors(value, [&](const at::Tensor& tensor) {
         return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(*dtype) : tensor;
       });
     }

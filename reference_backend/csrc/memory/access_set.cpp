@@ -66,11 +66,11 @@ bool AccessSet::has_conflicts(c10::StreamId stream) const {
   return !conflicts(runtime::queue_of(stream)).empty();
 }
 
-void AccessSet::wait(c10::StreamId stream, bool surface) const {
-  for (const runtime::QueueMark& mark : conflicts(runtime::queue_of(stream), /*failed=*/surface)) {
+void AccessSet::wait(c10::StreamId stream, bool throw_errors) const {
+  for (const runtime::QueueMark& mark : conflicts(runtime::queue_of(stream), /*failed=*/throw_errors)) {
     runtime::wait_for(mark);
-    if (surface) {
-      runtime::surface_error(mark.queue);
+    if (throw_errors) {
+      runtime::throw_queue_error(mark.queue);
     }
   }
 }
@@ -103,7 +103,7 @@ bool may_have_users(const c10::StorageImpl* device) {
   return block != nullptr && block->has_users.load(std::memory_order_acquire);
 }
 
-void wait_and_check_races(const c10::StorageImpl* device, bool written, bool surface, const char* name) {
+void wait_and_check_races(const c10::StorageImpl* device, bool written, bool throw_errors, const char* name) {
   if (C10_UNLIKELY(runtime::are_vector_clocks_enabled())) {
     Block* block = block_of(device->data_ptr());
     if (block != nullptr && !runtime::is_running_work()) {
@@ -111,15 +111,15 @@ void wait_and_check_races(const c10::StorageImpl* device, bool written, bool sur
       check_races(use, runtime::current_stream_id(), name);
     }
   }
-  wait_for_users(device, written, surface);
+  wait_for_users(device, written, throw_errors);
 }
 
-void wait_for_users(const c10::StorageImpl* device, bool written, bool surface) {
-  if (may_have_users(device) && !runtime::runs_inline()) {
+void wait_for_users(const c10::StorageImpl* device, bool written, bool throw_errors) {
+  if (may_have_users(device) && !runtime::must_run_inline()) {
     const AllocationRedirect off(false);  // this thread may run queued work, which allocates host memory
     AccessSet access_set;
     access_set.add(device, written);
-    access_set.wait(runtime::current_stream_id(), surface);
+    access_set.wait(runtime::current_stream_id(), throw_errors);
   }
 }
 

@@ -37,8 +37,9 @@ class AccessSet {
   // Returns true if work on the stream must wait for work of another stream. Launches nothing.
   bool has_conflicts(c10::StreamId stream) const;
   // Waits until work may use the memory at once, as the next work on the stream; the calling thread helps to
-  // run pending work. If `surface` is true, throws an error of work on other streams that wrote the memory.
-  void wait(c10::StreamId stream, bool surface = false) const;
+  // run pending work. If `throw_errors` is true, throws an error of work on other streams that wrote the
+  // memory.
+  void wait(c10::StreamId stream, bool throw_errors = false) const;
   // Checks for missing waits between streams before work runs at once, if the stream order is Events. `name`
   // names the work.
   void check(c10::StreamId stream, const std::string& name) const;
@@ -54,11 +55,11 @@ class AccessSet {
 
 // Waits until the host, or work that runs at once on the current stream, may use the storage's memory. Has no
 // effect on a thread that must not wait.
-void wait_for_users(const c10::StorageImpl* device, bool written, bool surface);
+void wait_for_users(const c10::StorageImpl* device, bool written, bool throw_errors);
 
 // Waits as wait_for_users() does. If the stream order is Events, also checks for missing waits between
 // streams. `name` names the operator that uses the memory.
-void wait_and_check_races(const c10::StorageImpl* device, bool written, bool surface, const char* name);
+void wait_and_check_races(const c10::StorageImpl* device, bool written, bool throw_errors, const char* name);
 
 // Returns true if work that has not run may use the storage's memory. Cheap.
 bool may_have_users(const c10::StorageImpl* device);

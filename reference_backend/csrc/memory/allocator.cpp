@@ -136,7 +136,7 @@ class Allocator final : public DeviceAllocator {
   }
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     runtime::flush_recorded();
-    runtime::drain(runtime::current_stream_id(), /*surface=*/false);
+    runtime::drain(runtime::current_stream_id(), /*throw_errors=*/false);
     if (count > 0) {
       AccessSet access_set;
       access_set.add_address(destination, /*written=*/true);
@@ -216,10 +216,10 @@ DeviceAllocator* const g_device_allocator = &g_allocator;
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
-  if (runtime::is_work_pending() && runtime::may_wait()) {
+  if (runtime::is_work_pending() && runtime::is_waiting_allowed()) {
     const AllocationRedirect off(false);  // this thread may run queued work, which allocates host memory
     runtime::flush_recorded();
-    runtime::drain_all(/*surface=*/false);
+    runtime::drain_all(/*throw_errors=*/false);
     block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);
   }
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;

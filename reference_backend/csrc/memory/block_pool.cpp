@@ -164,7 +164,7 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
   return block;
 }
 
-void BlockPool::promote(Block* block) {
+void BlockPool::turn_scratch_into_tensor_memory(Block* block) {
   const std::lock_guard lock(mutex_);
   block->host_written = true;
   if (block->scratch) {

@@ -126,7 +126,7 @@ class BlockPool {
   void free(Block* block);
 
   // Turns a kernel's scratch block into the memory of a tensor.
-  void promote(Block* block);
+  void turn_scratch_into_tensor_memory(Block* block);
   // Retains the block's memory after it is freed until the stream's current work is done.
   void record_stream(Block* block, StreamId stream);
   // Returns the streams named by record_stream() for the block.

@@ -45,7 +45,7 @@ Stack stack_here(bool native) {
   return torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, native);
 }
 
-std::int64_t now() {
+std::int64_t microseconds_since_epoch() {
   return c10::getTime() / 1000;
 }
 
@@ -87,7 +87,14 @@ void record(HistoryEvent::Action action, const Block* block) {
     }
     if (self.settings.events) {
       append(self,
-             {action, address, static_cast<std::int64_t>(block->size), block->stream, now(), 0, {}, stack},
+             {action,
+              address,
+              static_cast<std::int64_t>(block->size),
+              block->stream,
+              microseconds_since_epoch(),
+              0,
+              {},
+              stack},
              dropped);
     }
   }
@@ -133,8 +140,8 @@ void set_history(const HistorySettings& requested, bool clear) {
   }
 }
 
-void count_profilers(int change) {
-  g_observers.fetch_add(change);
+void change_profiler_count(int by) {
+  g_observers.fetch_add(by);
 }
 
 void update_logged_memory() {
@@ -160,7 +167,9 @@ Snapshot take_snapshot() {
   History& self = history();
   const std::lock_guard lock(self.mutex);
   if (self.settings.events) {
-    append(self, {HistoryEvent::Action::Snapshot, 0, 0, 0, now(), 0, {}, std::move(stack)}, dropped);
+    append(self,
+           {HistoryEvent::Action::Snapshot, 0, 0, 0, microseconds_since_epoch(), 0, {}, std::move(stack)},
+           dropped);
   }
   for (const BlockState& block : blocks) {
     const auto entry = self.stacks.find(block.address);
@@ -189,7 +198,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver observer) {
   self.observer.swap(observer);
 }
 
-void observe(HistoryEvent::Action action, const Block* block) {
+void record_history_event(HistoryEvent::Action action, const Block* block) {
   log_event(action, block);
   if (g_history.load(std::memory_order_relaxed)) {
     record(action, block);
@@ -242,7 +251,7 @@ void record_out_of_memory(std::size_t bytes) {
               0,
               requested,
               runtime::current_stream_id(),
-              now(),
+              microseconds_since_epoch(),
               stats.limit - stats.in_use,
               {},
               std::move(stack)},

@@ -73,9 +73,9 @@ std::string metadata();
 using OutOfMemoryObserver = std::function<void(std::int64_t, std::int64_t, std::int64_t)>;
 void set_out_of_memory_observer(OutOfMemoryObserver observer);
 
-// Adds `change` to the number of profilers that record memory. torch's own query for such a profiler is too
+// Adds `by` to the number of profilers that record memory. torch's own query for such a profiler is too
 // slow for each allocation.
-void count_profilers(int change);
+void change_profiler_count(int by);
 
 // Updates g_observers after the settings of the log have changed, because the log may be an observer.
 void update_logged_memory();
@@ -84,20 +84,20 @@ void update_logged_memory();
 extern std::atomic<int> g_observers;
 
 // Records an event. record_allocation() and record_free() call it if g_observers is not 0.
-void observe(HistoryEvent::Action action, const Block* block);
+void record_history_event(HistoryEvent::Action action, const Block* block);
 // Records that memory was too short for an allocation of `bytes`.
 void record_out_of_memory(std::size_t bytes);
 
 // Records that the block has become the memory of a tensor.
 inline void record_allocation(const Block* block) {
   if (C10_UNLIKELY(g_observers.load(std::memory_order_relaxed) != 0)) {
-    observe(HistoryEvent::Action::Allocate, block);
+    record_history_event(HistoryEvent::Action::Allocate, block);
   }
 }
 // Records that the tensor frees the block. The block still belongs to the tensor during the call.
 inline void record_free(const Block* block) {
   if (C10_UNLIKELY(g_observers.load(std::memory_order_relaxed) != 0)) {
-    observe(HistoryEvent::Action::Free, block);
+    record_history_event(HistoryEvent::Action::Free, block);
   }
 }
 

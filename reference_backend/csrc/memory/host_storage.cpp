@@ -23,7 +23,7 @@ bool adopt_storage(c10::StorageImpl* storage) {
     storage->set_data_ptr_noswap(c10::DataPtr(nullptr, runtime::kDevice));
   } else if (is_scratch(pointer)) {
     Block* block = pool().block_at(pointer.get());
-    pool().promote(block);
+    pool().turn_scratch_into_tensor_memory(block);
     record_allocation(block);
     pointer.release_context();
     storage->set_data_ptr_noswap(device_pointer(block));
@@ -109,7 +109,7 @@ void adopt_resized_memory(c10::StorageImpl* device, c10::StorageImpl* host) {
   if (is_scratch(new_memory)) {
     Block* block = pool().block_at(new_memory.get());
     new_memory.release_context();
-    pool().promote(block);
+    pool().turn_scratch_into_tensor_memory(block);
     record_allocation(block);
     pointer = device_pointer(block);
   } else if (new_memory.get() != nullptr && bytes > 0) {
@@ -129,8 +129,8 @@ void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
     block_of(new_memory)->host_written = true;
     if (runtime::is_work_pending()) {
       runtime::flush_recorded();
-      runtime::drain(runtime::current_stream_id(), /*surface=*/false);
-      wait_for_users(storage, /*written=*/false, /*surface=*/false);
+      runtime::drain(runtime::current_stream_id(), /*throw_errors=*/false);
+      wait_for_users(storage, /*written=*/false, /*throw_errors=*/false);
     }
     std::memcpy(arena().to_host(new_memory.get()), arena().to_host(storage->data()), common);
   }

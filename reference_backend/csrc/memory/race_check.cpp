@@ -72,7 +72,7 @@ std::string stream_name(c10::StreamId stream) {
   return stream == 0 ? "the default stream" : "stream " + std::to_string(stream);
 }
 
-std::string report(const Use& before, const Use& now, bool freed) {
+std::string race_report_text(const Use& before, const Use& now, bool freed) {
   const std::string text = now.name + " on " + stream_name(now.stream) +
                            (now.written ? " writes" : " reads") + " memory that " + before.name + " on " +
                            stream_name(before.stream) + (before.written ? " writes" : " reads") +
@@ -95,7 +95,7 @@ void drop_uses(std::vector<Use>& uses, const Condition& condition) {
   uses.erase(std::remove_if(uses.begin(), uses.end(), condition), uses.end());
 }
 
-void drop_empty(std::vector<FreedMemory>& freed) {
+void drop_memory_without_uses(std::vector<FreedMemory>& freed) {
   freed.erase(
       std::remove_if(freed.begin(), freed.end(), [](const FreedMemory& entry) { return entry.uses.empty(); }),
       freed.end());
@@ -125,7 +125,7 @@ class NewUse {
         }
       }
     }
-    drop_empty(self_.freed);
+    drop_memory_without_uses(self_.freed);
     // Of the earlier uses that are ordered before this work, drop all if this work writes; otherwise drop
     // only reads on the same queue. Later work that is ordered after this work is ordered after the dropped
     // uses too.
@@ -141,7 +141,7 @@ class NewUse {
   void compare(const std::vector<Use>& earlier, bool freed) {
     for (const Use& before : earlier) {
       if (!is_ordered_after(clock_, before) && (before.written || use_.written)) {
-        std::string text = report(before, use_, freed);
+        std::string text = race_report_text(before, use_, freed);
         if (self_.reported.insert(text).second) {
           self_.reports.push_back(text);
           new_reports_.push_back(std::move(text));
@@ -160,7 +160,7 @@ class NewUse {
 
 void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::string& name) {
   const int queue = runtime::queue_of(stream);
-  const runtime::VectorClock clock = runtime::tick(queue);
+  const runtime::VectorClock clock = runtime::advance_queue_clock(queue);
   std::vector<std::string> new_reports;
   {
     RaceCheck& self = race_check();
@@ -207,7 +207,7 @@ void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recor
   for (FreedMemory& before : self.freed) {  // uses that the host has waited for cannot race any more
     drop_uses(before.uses, [&](const Use& use) { return is_ordered_after(host, use); });
   }
-  drop_empty(self.freed);
+  drop_memory_without_uses(self.freed);
   self.freed.push_back({block->device, block->device + block->size, std::move(uses)});
 }
 

@@ -49,7 +49,7 @@ std::int64_t start_of_process() {
   return std::strtoll(item.c_str(), nullptr, 10);
 }
 
-std::int64_t number_in(const char* name, std::int64_t default_value) {
+std::int64_t integer_variable(const char* name, std::int64_t default_value) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') {
     return default_value;
@@ -61,10 +61,10 @@ std::int64_t number_in(const char* name, std::int64_t default_value) {
 
 // Returns the module that the environment names, otherwise the visible module of the local rank.
 std::int64_t own_module_id() {
-  if (const std::int64_t named = number_in("HLS_MODULE_ID", -1); named >= 0) {
+  if (const std::int64_t named = integer_variable("HLS_MODULE_ID", -1); named >= 0) {
     return named;
   }
-  const auto rank = static_cast<std::size_t>(number_in("LOCAL_RANK", 0));
+  const auto rank = static_cast<std::size_t>(integer_variable("LOCAL_RANK", 0));
   const char* text = std::getenv("HABANA_VISIBLE_MODULES");
   std::vector<std::int64_t> modules;
   std::istringstream items(text == nullptr ? "" : text);
@@ -78,7 +78,7 @@ std::int64_t own_module_id() {
   return modules.empty() ? static_cast<std::int64_t>(rank % 8) : modules[rank % modules.size()];
 }
 
-std::string folder() {
+std::string statistics_folder() {
   if (const char* configured_folder = std::getenv("HPU_REFERENCE_STATE_DIR");
       configured_folder != nullptr && *configured_folder != '\0') {
     return configured_folder;
@@ -87,7 +87,7 @@ std::string folder() {
 }
 
 // Removes the records of killed processes.
-void remove_dead(int directory) {
+void remove_records_of_dead_processes(int directory) {
   DIR* entries = fdopendir(dup(directory));
   if (entries == nullptr) {
     return;
@@ -103,7 +103,7 @@ void remove_dead(int directory) {
 }
 
 void* map_record() {
-  const std::string directory = folder();
+  const std::string directory = statistics_folder();
   mkdir(directory.c_str(), 0755);
   const int opened = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status = {};
@@ -113,7 +113,7 @@ void* map_record() {
     }
     return MAP_FAILED;
   }
-  remove_dead(opened);
+  remove_records_of_dead_processes(opened);
   const std::string name = std::to_string(getpid());
   unlinkat(opened, name.c_str(), 0);
   const int file = openat(opened, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);

@@ -32,7 +32,7 @@ std::exception_ptr with_context_of(const c10::Error& error, const std::string& c
 
 }  // namespace
 
-std::exception_ptr with_origin(std::exception_ptr original, const std::string& name, int queue) {
+std::exception_ptr add_origin_to_error(std::exception_ptr original, const std::string& name, int queue) {
   const std::string context = "(found when " + name + " ran, queued on stream " + std::to_string(queue) + ")";
   try {
     std::rethrow_exception(original);

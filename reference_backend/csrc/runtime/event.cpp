@@ -42,13 +42,13 @@ class Record final : public Work {
   void run() override {
     mark_->complete();
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   std::string name() const override {
     return kName;
   }
-  TraceKind traced_as() const override {
+  TraceKind trace_kind() const override {
     return TraceKind::Event;
   }
 
@@ -62,19 +62,19 @@ class Wait final : public Work {
   }
   void run() override {
   }
-  bool ready() const override {
+  bool is_ready() const override {
     return mark_->done.load(std::memory_order_acquire);
   }
   int blocked_by() const override {
     return mark_->queue;
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   std::string name() const override {
     return "a wait for an event";
   }
-  TraceKind traced_as() const override {
+  TraceKind trace_kind() const override {
     return TraceKind::Wait;
   }
 
@@ -154,7 +154,7 @@ void Event::synchronize() const {
   }
   order_host_after(mark->clock);
   release_finished_work();
-  surface_error(mark->queue);
+  throw_queue_error(mark->queue);
 }
 
 double Event::elapsed_since(const Event& start) const {

@@ -15,7 +15,7 @@ struct GilFunctions {
   void (*acquire)(void* released) = nullptr;
 };
 // Registers the functions. The Python bindings call this while the module is imported.
-void set_gil_functions(GilFunctions lock);
+void set_gil_functions(GilFunctions functions);
 
 // Scope in which this thread does not hold the GIL. Construct it before locking any mutex, and destroy it
 // after unlocking the mutex.

@@ -34,26 +34,26 @@ NoWaitScope::~NoWaitScope() {
   tls_no_wait = before_;
 }
 
-bool may_wait() {
+bool is_waiting_allowed() {
   return !tls_no_wait && !is_running_work();
 }
 
-bool runs_inline() {
+bool must_run_inline() {
   return tls_inline || is_running_work();
 }
 
-void wait_for_earlier_work(bool surface) {
-  if (runs_inline()) {
+void wait_for_earlier_work(bool throw_errors) {
+  if (must_run_inline()) {
     return;
   }
   flush_recorded();
   const c10::StreamId stream = current_stream_id();
   if (!is_queue_idle(stream)) {
-    drain(stream, surface);
-  } else if (surface) {
-    surface_error(queue_of(stream));
+    drain(stream, throw_errors);
+  } else if (throw_errors) {
+    throw_queue_error(queue_of(stream));
   }
-  if (surface) {
+  if (throw_errors) {
     order_host_after(clock_of(queue_of(stream)));
   }
   release_finished_work();  // may take the GIL: this thread holds none of the engine's locks here
@@ -61,7 +61,7 @@ void wait_for_earlier_work(bool surface) {
 
 void refuse_during_capture() {
   TORCH_CHECK(
-      runs_inline() || !is_capturing(),
+      must_run_inline() || !is_capturing(),
       "an operation that brings device data to the host, or that the device cannot repeat, was called "
       "during hpu graph capturing; move the operation out of the capture");
 }

@@ -40,14 +40,14 @@ class NoWaitScope {
   bool before_;
 };
 // Returns false for a thread in a NoWaitScope and for a thread that runs queued work.
-bool may_wait();
+bool is_waiting_allowed();
 
 // Returns true if this thread's calls must run at once: the thread is in an InlineScope or runs queued work.
-bool runs_inline();
+bool must_run_inline();
 
 // Makes host access to device data safe on this thread: launches recorded work and waits for the current
-// stream. If `surface` is true, throws any error of the stream's work.
-void wait_for_earlier_work(bool surface);
+// stream. If `throw_errors` is true, throws any error of the stream's work.
+void wait_for_earlier_work(bool throw_errors);
 // Throws if a capture records this thread's work on its current stream. A replay could not repeat the host
 // access that follows.
 void refuse_during_capture();

@@ -50,7 +50,7 @@ struct Scheduler {
   int waiting = 0;  // number of threads that wait for `changed`
   // Runs the computing items of all queues. One thread only, because each computing thread creates its own
   // team of OpenMP threads.
-  std::thread computer;
+  std::thread compute_thread;
   Condition compute_wake;
   bool computer_sleeps = false;
   std::array<Queue, kQueues + kExclusiveQueues> queues;
@@ -99,7 +99,7 @@ void wake_for_first(Scheduler& self, Queue& queue) {
   if (queue.running || queue.items.empty()) {
     return;
   }
-  if (!queue.items.front()->computes()) {
+  if (!queue.items.front()->uses_intraop_threads()) {
     if (queue.sleeping) {
       queue.wake.notify_one();
     }
@@ -114,8 +114,8 @@ constexpr std::uint64_t kBeforeRecordings = 1;
 
 // Adds the trace row of an item whose own code adds no trace rows. The row of a wait begins when the wait
 // becomes the first item of its queue.
-void trace(Queue& queue, int index, const Work& work) {
-  const TraceKind kind = work.traced_as();
+void trace_item(Queue& queue, int index, const Work& work) {
+  const TraceKind kind = work.trace_kind();
   if (kind != TraceKind::None) {
     const bool waits = kind == TraceKind::Wait;
     add_trace_row(kind,
@@ -130,8 +130,9 @@ void trace(Queue& queue, int index, const Work& work) {
 // the lock held.
 bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
-  if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready() ||
-      (runs != ItemKinds::All && (runs == ItemKinds::Compute) != queue.items.front()->computes())) {
+  if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->is_ready() ||
+      (runs != ItemKinds::All &&
+       (runs == ItemKinds::Compute) != queue.items.front()->uses_intraop_threads())) {
     return false;
   }
   std::unique_ptr<Work> work = std::move(queue.items.front());
@@ -146,7 +147,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
     const c10::StreamId stream = exchange_stream_without_flush(index);
     const CorrelationScope correlated(work->origin.correlation);
     try {
-      if (work->computes()) {
+      if (work->uses_intraop_threads()) {
         const std::lock_guard compute(self.compute);
         work->state.apply();
         work->run();
@@ -154,16 +155,16 @@ bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
         work->run();
       }
     } catch (...) {
-      error = with_origin(std::current_exception(), work->name(), index);
+      error = add_origin_to_error(std::current_exception(), work->name(), index);
     }
     if (is_tracing()) {
-      trace(queue, index, *work);
+      trace_item(queue, index, *work);
     }
     exchange_stream_without_flush(stream);
     tls_running = nested;
     before.apply();
   }
-  if (!work->released_on_host()) {
+  if (!work->must_be_destroyed_on_host()) {
     work.reset();
   }
   lock.lock();
@@ -250,7 +251,7 @@ void release_finished(Scheduler& self, Lock& lock) {
 
 // Makes some progress on the queue: runs the queue's first item, or an item of another queue that blocks this
 // first item. If neither is possible, waits.
-void help(Scheduler& self, int index, Lock& lock) {
+void help_run_items(Scheduler& self, int index, Lock& lock) {
   int target = index;
   for (int hops = 0; hops < self.used; hops++) {
     if (run_one(self, target, lock, ItemKinds::All)) {
@@ -275,19 +276,19 @@ class MarkWait final : public Work {
   }
   void run() override {
   }
-  bool ready() const override {
+  bool is_ready() const override {
     return is_reached(mark_);
   }
   int blocked_by() const override {
     return mark_.queue;
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   std::string name() const override {
     return "a wait for memory that another stream uses";
   }
-  TraceKind traced_as() const override {
+  TraceKind trace_kind() const override {
     return TraceKind::Wait;
   }
 
@@ -311,14 +312,14 @@ void drain_queue(int index) {
   const GilRelease unlocked;
   Lock lock(self.mutex);
   while (queue.done < goal && !self.stopping) {
-    help(self, index, lock);
+    help_run_items(self, index, lock);
   }
 }
 
 // Starts the thread that runs the queue's computing or other work, if the thread does not run yet. The new
 // thread waits for the lock.
 void start_thread(Scheduler& self, int index, bool computes) {
-  std::thread& thread = computes ? self.computer : self.queues[static_cast<std::size_t>(index)].thread;
+  std::thread& thread = computes ? self.compute_thread : self.queues[static_cast<std::size_t>(index)].thread;
   if (thread.joinable()) {
     return;
   }
@@ -333,10 +334,10 @@ void start_thread(Scheduler& self, int index, bool computes) {
   self.counters.workers++;
 }
 
-// Appends the work. If push() throws, the caller still owns the work and destroys it without the lock.
-void push(Scheduler& self, int index, std::unique_ptr<Work>&& work) {
+// Appends the work. If push_item() throws, the caller still owns the work and destroys it without the lock.
+void push_item(Scheduler& self, int index, std::unique_ptr<Work>&& work) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
-  const bool computes = work->computes();
+  const bool computes = work->uses_intraop_threads();
   // Work that waits for another process must not block the thread that computes for all queues.
   TORCH_INTERNAL_ASSERT(index < kQueues || !computes, work->name(), " computes on an exclusive stream");
   start_thread(self, index, computes);  // first, because it may throw
@@ -400,12 +401,12 @@ bool is_reached(const QueueMark& mark) {
   return queue.done.load(std::memory_order_acquire) >= mark.number;
 }
 
-QueueMark end_of_queue(c10::StreamId id) {
+QueueMark mark_of_queue_end(c10::StreamId id) {
   const int index = queue_of(id);
   return {index, scheduler().queues[static_cast<std::size_t>(index)].issued.load(std::memory_order_acquire)};
 }
 
-QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind) {
+QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& after) {
   acquire();
   work->state = ThreadState::current();
   if (is_tracing()) {
@@ -416,25 +417,25 @@ QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vecto
   Lock lock(self.mutex);
   if (self.stopping) {
     lock.unlock();
-    if (work->ready()) {  // at exit no work is blocked any more
+    if (work->is_ready()) {  // at exit no work is blocked any more
       work->run();
     }
     return {};
   }
-  for (const QueueMark& mark : behind) {
+  for (const QueueMark& mark : after) {
     if (mark.queue != index && !is_reached(mark)) {
       auto wait = std::make_unique<MarkWait>(mark);
       wait->origin = work->origin;
-      push(self, index, std::move(wait));
+      push_item(self, index, std::move(wait));
     }
   }
   const int delay = g_delay;
-  if (delay > 0 && work->computes()) {
+  if (delay > 0 && work->uses_intraop_threads()) {
     auto pause = make_delay(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6);
     pause->origin = work->origin;
-    push(self, index, std::move(pause));
+    push_item(self, index, std::move(pause));
   }
-  push(self, index, std::move(work));
+  push_item(self, index, std::move(work));
   return {index, self.queues[static_cast<std::size_t>(index)].issued};
 }
 
@@ -460,7 +461,7 @@ void help_until(int queue, const std::function<bool()>& done) {
   const GilRelease unlocked;
   Lock lock(self.mutex);
   while (!done() && !self.stopping) {
-    help(self, queue, lock);
+    help_run_items(self, queue, lock);
   }
 }
 
@@ -488,20 +489,20 @@ void release_finished_work() {
 }
 
 void store_error(int queue, std::exception_ptr error, const std::string& name) {
-  const std::exception_ptr full = with_origin(std::move(error), name, queue);
+  const std::exception_ptr full = add_origin_to_error(std::move(error), name, queue);
   Scheduler& self = scheduler();
   const Lock lock(self.mutex);
   store_queue_error(self.queues[static_cast<std::size_t>(queue)], full);
 }
 
-void drain(c10::StreamId id, bool surface) {
+void drain(c10::StreamId id, bool throw_errors) {
   if (tls_running) {
     return;
   }
   const int index = queue_of(id);
   drain_queue(index);
-  if (surface) {
-    surface_error(index);
+  if (throw_errors) {
+    throw_queue_error(index);
   }
 }
 
@@ -509,7 +510,7 @@ bool has_error(int queue) {
   return scheduler().queues[static_cast<std::size_t>(queue)].failed.load(std::memory_order_acquire);
 }
 
-void surface_error(int index) {
+void throw_queue_error(int index) {
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
   std::exception_ptr error = take_error(self.queues[static_cast<std::size_t>(index)]);
@@ -519,7 +520,7 @@ void surface_error(int index) {
   }
 }
 
-void drain_all(bool surface) {
+void drain_all(bool throw_errors) {
   if (tls_running) {
     return;
   }
@@ -527,11 +528,11 @@ void drain_all(bool surface) {
   for (int index = 0; index < used; index++) {
     drain_queue(index);
   }
-  if (!surface) {
+  if (!throw_errors) {
     return;
   }
   for (int index = 0; index < used; index++) {
-    surface_error(index);
+    throw_queue_error(index);
   }
 }
 
@@ -578,8 +579,8 @@ void shutdown_queues() {
     self.compute_wake.notify_all();
     self.changed.notify_all();
   }
-  if (self.computer.joinable() && self.computer.get_id() != std::this_thread::get_id()) {
-    self.computer.join();
+  if (self.compute_thread.joinable() && self.compute_thread.get_id() != std::this_thread::get_id()) {
+    self.compute_thread.join();
   }
   for (std::size_t index = 0; index < self.queues.size(); index++) {
     Queue& queue = self.queues[index];

@@ -45,7 +45,7 @@ class Work {
   virtual void run() = 0;
   // Returns true if the item can run now. Called with the scheduler's mutex held, again after each change of
   // any queue.
-  virtual bool ready() const {
+  virtual bool is_ready() const {
     return true;
   }
   // Returns the index of the queue that must make progress before this item is ready, or -1.
@@ -53,17 +53,17 @@ class Work {
     return -1;
   }
   // Returns true if the item uses the intra-op threads. Only one such item may run at a time.
-  virtual bool computes() const {
+  virtual bool uses_intraop_threads() const {
     return true;
   }
   // Returns true if the item owns objects that may belong to Python. A host thread then destroys it.
-  virtual bool released_on_host() const {
+  virtual bool must_be_destroyed_on_host() const {
     return false;
   }
   // Returns the name for error messages: the operator, with the Python line if it is known.
   virtual std::string name() const = 0;
   // Returns the kind of the trace row of this item. Returns None if the executed code adds its own rows.
-  virtual TraceKind traced_as() const {
+  virtual TraceKind trace_kind() const {
     return TraceKind::None;
   }
 
@@ -91,22 +91,22 @@ struct QueueMark {
 // Returns true if all items up to the mark have run. Takes no lock.
 bool is_reached(const QueueMark& mark);
 // Returns the mark of the end of the stream's queue.
-QueueMark end_of_queue(c10::StreamId id);
+QueueMark mark_of_queue_end(c10::StreamId id);
 
-// Appends the work to the stream's queue. The work first waits until the marks in `behind`, which belong to
+// Appends the work to the stream's queue. The work first waits until the marks in `after`, which belong to
 // other queues, are reached. Starts the queue's thread if it does not run yet. Returns the mark after the
 // work.
-QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind = {});
+QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& after = {});
 
 // Returns true if any queue has work. Takes no lock.
 bool has_pending_work();
 // Returns true if all work queued so far on the stream has run. Takes no lock.
 bool is_queue_idle(c10::StreamId id);
 
-// Waits until the work in the stream's queue has run; the calling thread helps to run it. If `surface` is
-// true, throws an error of the stream's work once.
-void drain(c10::StreamId id, bool surface);
-void drain_all(bool surface);
+// Waits until the work in the stream's queue has run; the calling thread helps to run it. If `throw_errors`
+// is true, throws an error of the stream's work once.
+void drain(c10::StreamId id, bool throw_errors);
+void drain_all(bool throw_errors);
 
 // Stores an error of work that another thread ran for the stream, as if the queue had run the work.
 void store_error(int queue, std::exception_ptr error, const std::string& name);
@@ -117,7 +117,7 @@ void release_finished_work();
 // Returns true if work of the queue has failed and the error has not been thrown yet. Takes no lock.
 bool has_error(int queue);
 // Throws the error of the queue's work since the last call, if any.
-void surface_error(int queue);
+void throw_queue_error(int queue);
 
 // Waits until the mark is reached; the calling thread helps to run the work.
 void wait_for(const QueueMark& mark);

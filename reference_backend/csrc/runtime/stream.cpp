@@ -35,19 +35,19 @@ c10::StreamId exchange_stream(c10::StreamId id) {
 
 c10::StreamId new_stream() {
   const c10::StreamId id = g_next_stream++;
-  const c10::StreamId most = g_most_streams;
-  if (most < 0) {
+  const c10::StreamId limit = g_most_streams;
+  if (limit < 0) {
     return id;
   }
-  return most == 0 ? kDefaultStream : (id - 1) % most + 1;
+  return limit == 0 ? kDefaultStream : (id - 1) % limit + 1;
 }
 
 c10::StreamId new_internal_stream() {
   return std::max<c10::StreamId>(g_most_streams, 0) + g_next_stream++;
 }
 
-void set_stream_limit(c10::StreamId most) {
-  g_most_streams = most;
+void set_stream_limit(c10::StreamId limit) {
+  g_most_streams = limit;
 }
 
 bool is_stream_idle(c10::StreamId id) {
@@ -60,27 +60,27 @@ bool is_stream_idle(c10::StreamId id) {
 void synchronize_stream(c10::StreamId id) {
   acquire();
   flush_recorded();
-  drain(id, /*surface=*/false);
+  drain(id, /*throw_errors=*/false);
   order_host_after(clock_of(queue_of(id)));
   release_finished_work();
-  surface_error(queue_of(id));
+  throw_queue_error(queue_of(id));
 }
 
 void synchronize_device() {
   acquire();
   flush_recorded();
-  drain_all(/*surface=*/false);
+  drain_all(/*throw_errors=*/false);
   for (int queue = 0; are_vector_clocks_enabled() && queue < kQueues + kExclusiveQueues; queue++) {
     order_host_after(clock_of(queue));
   }
   release_finished_work();
-  drain_all(/*surface=*/true);
+  drain_all(/*throw_errors=*/true);
 }
 
 void finish_work() {
   if (is_work_pending()) {
     flush_recorded();
-    drain_all(/*surface=*/false);
+    drain_all(/*throw_errors=*/false);
   }
 }
 

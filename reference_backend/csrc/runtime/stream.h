@@ -35,9 +35,9 @@ inline c10::StreamId exchange_stream_without_flush(c10::StreamId id) {
 c10::StreamId new_stream();
 // Creates a stream for the device's internal use. The limit on the number of streams does not apply.
 c10::StreamId new_internal_stream();
-// Sets the limit on the number of streams. Streams created from now on reuse `most` ids in turn. 0: every new
-// stream is the default stream. -1: no limit.
-void set_stream_limit(c10::StreamId most);
+// Sets the limit on the number of streams. Streams created from now on reuse `limit` ids in turn. 0: every
+// new stream is the default stream. -1: no limit.
+void set_stream_limit(c10::StreamId limit);
 
 // Returns true if all work issued so far on the stream has run, recorded work included. Takes no lock.
 bool is_stream_idle(c10::StreamId id);

@@ -18,13 +18,13 @@ class Delay final : public Work {
   void run() override {
     wait_until([] { return false; }, std::chrono::microseconds(static_cast<std::int64_t>(seconds_ * 1e6)));
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   std::string name() const override {
     return "a delay";
   }
-  TraceKind traced_as() const override {
+  TraceKind trace_kind() const override {
     return TraceKind::Wait;
   }
 
@@ -38,16 +38,16 @@ class StreamGateWork final : public Work {
   }
   void run() override {
   }
-  bool ready() const override {
+  bool is_ready() const override {
     return *open_;
   }
-  bool computes() const override {
+  bool uses_intraop_threads() const override {
     return false;
   }
   std::string name() const override {
     return "a gate";
   }
-  TraceKind traced_as() const override {
+  TraceKind trace_kind() const override {
     return TraceKind::Wait;
   }
 

@@ -238,7 +238,7 @@ Trace TraceRecording::end() {
 }
 
 void update_logged_rows() {
-  microseconds(0);  // the first call starts the measurement of the tick rate
+  microseconds(0);  // the first call starts the measurement of the advance_queue_clock rate
   bool wanted = false;
   for (const TraceKind kind : {TraceKind::Kernel,
                                TraceKind::Recipe,

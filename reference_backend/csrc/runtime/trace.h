@@ -60,7 +60,7 @@ extern std::atomic<int> g_profiles;
 
 // Returns true while a torch profile covers the device. The device's rows then replace the events that
 // operators would report.
-inline bool is_profiled() {
+inline bool is_torch_profile_active() {
   return g_profiles.load(std::memory_order_relaxed) != 0;
 }
 

@@ -39,7 +39,7 @@ bool are_vector_clocks_enabled() {
   return g_on.load(std::memory_order_relaxed);
 }
 
-VectorClock tick(int queue) {
+VectorClock advance_queue_clock(int queue) {
   Clocks& self = clocks();
   const std::lock_guard<std::mutex> lock(self.mutex);
   VectorClock& clock = self.queues[queue];

@@ -16,7 +16,7 @@ void enable_vector_clocks();
 bool are_vector_clocks_enabled();
 
 // Counts an item on the queue and returns its clock: all items that happen before it, and the item itself.
-VectorClock tick(int queue);
+VectorClock advance_queue_clock(int queue);
 // Returns the clock of the current end of the queue: the items that happen before this point.
 VectorClock clock_of(int queue);
 // Returns the items that happen before all work that the host issues from now on.

@@ -81,20 +81,20 @@ class ReadImageDatasetFromDir(Node):
         """Return the number of batches of ``size`` files in an epoch."""
         return len(self.files) // size if self.drop_remainder else math.ceil(len(self.files) / size)
 
-    def start(self) -> None:
+    def start_epoch(self) -> None:
         """Begin an epoch: return to the first file, and shuffle the order if requested."""
         self._place = 0
         if self.shuffle:
             self._order = self._random.permutation(len(self.files))
 
-    def advance(self, size: int) -> None:
+    def select_next_batch(self, size: int) -> None:
         """Select the next ``size`` files as the batch."""
         chosen = [self.files[self._order[(self._place + i) % len(self.files)]] for i in range(size)]
         self._place += size
         self._batch = [file for file, _ in chosen], numpy.array([c for _, c in chosen], self.label_dtype)
 
     def compute(self) -> tuple[list[str], numpy.ndarray]:
-        """Return the file names and class numbers of the batch that `advance` selected."""
+        """Return the file names and class numbers of the batch that `select_next_batch` selected."""
         if self._batch is None:
             raise RuntimeError("the reader has no batch yet: iterate over its pipeline first")
         return self._batch

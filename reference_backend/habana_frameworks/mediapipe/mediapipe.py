@@ -71,7 +71,7 @@ class MediaPipe:
         self.build()
         assert self._outputs is not None
         reader = self.reader()
-        reader.start()
+        reader.start_epoch()
         for _ in range(reader.batch_count(self._batch_size)):
-            reader.advance(self._batch_size)
+            reader.select_next_batch(self._batch_size)
             yield graph.evaluate(self._outputs)

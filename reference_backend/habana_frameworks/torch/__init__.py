@@ -31,7 +31,7 @@ _loader.reject_installed_bridge(_namespace.__path__)
 _compile_threads.disable_worker_processes()
 _C = _loader.load_core(_torch)
 logs.start_log(_C)
-engine.start(_C, _lazy_mode)
+engine.start_engine(_C, _lazy_mode)
 
 from . import activity_profiler, core, distributed, dynamo, hpu, low_overhead_profiler, utils  # noqa: E402
 from .distributed import hccl  # noqa: E402
@@ -42,7 +42,7 @@ from .version import __version__  # noqa: E402
 gpu_migration.load_if_requested()
 torchvision_ops.define_torchvision_operators()
 quantized_decomposed.register_quantized_decomposed_kernels()
-_operators.register()
+_operators.register_operators()
 exit_after_backward.register_exit_wait(_C)
 _process_profile.start_if_requested()
 low_overhead_profiler.profiler.record_process_if_requested()

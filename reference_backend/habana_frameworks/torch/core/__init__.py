@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 register_device_module(hpu)
-torch_overwrites.apply()
+torch_overwrites.apply_patches()
 
 __all__ = [
     "add_step_closure",

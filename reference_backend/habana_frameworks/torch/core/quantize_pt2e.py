@@ -44,10 +44,10 @@ class PartitionedModel(nn.Module):
         self.parts = nn.ModuleList()
         #: Exported parts, by code, input shapes and dtypes. If Dynamo traces a graph again, because a number
         #: that is computed between two graphs has changed, the existing part is reused.
-        self._known: dict[Any, _Part] = {}
+        self._known: dict[Any, _ProgramModule] = {}
         self._quantizer: Any = None
         self._is_converted = False
-        self._compiled = torch.compile(model, backend=self._export_part, dynamic=False)
+        self._compiled = torch.compile(model, backend=self._export_graph, dynamic=False)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model. Each graph that Dynamo traces runs as its exported program."""
@@ -57,7 +57,7 @@ class PartitionedModel(nn.Module):
         with torch._dynamo.config.patch(limits), torch.no_grad():
             return self._compiled(*args, **kwargs)
 
-    def _export_part(self, graph: fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+    def _export_graph(self, graph: fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         key = (graph.code, tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs))
         if (existing_part := self._known.get(key)) is not None:
             return lambda *values: existing_part(*values)
@@ -66,7 +66,7 @@ class PartitionedModel(nn.Module):
                 "the converted model has no program for inputs with these shapes and dtypes. Calibrate it "
                 "with such inputs."
             )
-        part = _Part(torch.export.export(graph, tuple(inputs)).module())
+        part = _ProgramModule(torch.export.export(graph, tuple(inputs)).module())
         if self._quantizer is not None:
             part.program = _prepare_with_saved_scales(
                 part.program, self._quantizer, f"part{len(self.parts)}."
@@ -76,7 +76,7 @@ class PartitionedModel(nn.Module):
         return lambda *values: part(*values)
 
 
-class _Part(nn.Module):
+class _ProgramModule(nn.Module):
     def __init__(self, program: nn.Module) -> None:
         super().__init__()
         self.program = program

@@ -53,7 +53,7 @@ PATCHES: dict[Callable[[], None], str] = {
 _applied = False
 
 
-def apply() -> None:
+def apply_patches() -> None:
     """Apply the patches; a second call does nothing."""
     global _applied
     if _applied:

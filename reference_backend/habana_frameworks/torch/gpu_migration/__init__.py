@@ -11,5 +11,5 @@ from __future__ import annotations
 
 from . import cuda_module, torch_calls
 
-cuda_module.replace_functions()
-torch_calls.replace_functions()
+cuda_module.patch_torch_cuda()
+torch_calls.patch_torch_functions()

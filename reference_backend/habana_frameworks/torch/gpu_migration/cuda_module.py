@@ -99,11 +99,11 @@ def hpu_counterpart(name: str) -> Any | None:
 
 def is_function_without_hpu_counterpart(name: str) -> bool:
     """Return whether a public name of ``torch.cuda`` is a function without a counterpart on hpu."""
-    # The result is the same after `replace_functions`, which binds such a name to a function that raises.
+    # The result is the same after `patch_torch_cuda`, which binds such a name to a function that raises.
     return hpu_counterpart(name) is None and inspect.isfunction(getattr(torch.cuda, name))
 
 
-def replace_functions() -> None:
+def patch_torch_cuda() -> None:
     """Replace the functions of ``torch.cuda`` and its submodules. A second call has no further effect.
 
     After this call, functions of ``torch.hpu`` treat a cuda device as the hpu device with the same index.

@@ -71,7 +71,7 @@ CONSTRUCTORS = tuple(_device_constructors())
 _replaced = False
 
 
-def replace_functions() -> None:
+def patch_torch_functions() -> None:
     """Replace the functions of torch that accept a device or name cuda. A second call does nothing."""
     global _replaced
     if _replaced:

@@ -111,7 +111,7 @@ def _attach_out_of_memory_observer(observer: Observer | None) -> None:
 
 def _change_profiler_count(by: int) -> None:
     """Change the number of running torch profilers that record memory by 1 (start) or -1 (stop)."""
-    _C.count_memory_profilers(by)
+    _C.change_memory_profiler_count(by)
 
 
 def dump_on_out_of_memory_if_requested() -> None:

@@ -49,7 +49,7 @@ def simulated_model_name() -> str:
     Raises:
         ValueError: the name is not GAUDI, GAUDI2 or GAUDI3.
     """
-    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or hardware_limits.profile_name()
+    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or hardware_limits.hardware_limits_name()
     name = named.upper() or "GAUDI2"
     if name not in _MODELS:
         raise ValueError(
@@ -70,9 +70,9 @@ def apply_stream_limit() -> None:
         ValueError: as for `simulated_model_name`.
     """
     if bridge_config.value_of("PT_HPU_FORCE_USE_DEFAULT_STREAM"):
-        _C.set_most_streams(0)
+        _C.set_stream_limit(0)
     elif not bridge_config.value_of("PT_HPU_ENABLE_GENERIC_STREAM"):
-        _C.set_most_streams(_MODELS[simulated_model_name()].compute_streams)
+        _C.set_stream_limit(_MODELS[simulated_model_name()].compute_streams)
 
 
 def simulated_device_type() -> synDeviceType:

@@ -25,7 +25,7 @@ from .settings import bridge_config, hardware_limits
 from .settings.environment import read_variable
 
 
-def start(core: ModuleType, lazy_mode: int) -> None:
+def start_engine(core: ModuleType, lazy_mode: int) -> None:
     """Configure the engine from the environment, and start lazy mode if it is requested.
 
     Args:
@@ -44,7 +44,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read_variable("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read_variable("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all_settings())
-    hardware_limits.profile_name()  # raises ValueError if HPU_REFERENCE_PROFILE is invalid
+    hardware_limits.hardware_limits_name()  # raises ValueError if HPU_REFERENCE_PROFILE is invalid
     bridge_config.add_flag_listener("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
     core.set_tanh_gelu(bool(read_variable("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(
@@ -54,11 +54,12 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     )
     core.set_defragmentation(bool(read_variable("PT_ENABLE_MEMORY_DEFRAGMENTATION", "bool", True)))
     # Lazy mode records a call instead of running it, so it needs the cached metadata of the call's outputs.
-    core.set_keeps_learned(
+    core.set_output_metadata_cache_enabled(
         lazy_mode != 0 or bool(read_variable("PT_HPU_ENABLE_EAGER_JIT_CACHE", "bool", True))
     )
     core.set_range_check(bool(read_variable("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
-    cache_config.from_environment()  # called now, because it raises ValueError if a variable is invalid
+    # Called now, because it raises ValueError if a variable is invalid.
+    cache_config.cache_config_from_environment()
     if read_variable("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
         import faulthandler  # imported here to keep the import of the package fast
 

@@ -113,7 +113,7 @@ class EventDispatcher:
 
     def flush(self) -> None:
         """Deliver the events that the core has reported and that are still pending."""
-        _C.take_events()
+        _C.deliver_telemetry_events()
 
     def _receive(self, name: str, microseconds: int, params: Iterable[tuple[str, object]]) -> None:
         """Deliver an event of the compiled core, which calls this method."""

@@ -50,13 +50,13 @@ def start_log(core: ModuleType) -> None:
         ValueError: a variable has an invalid value.
     """
     settings = log_settings.read_log_settings(core.log_modules())
-    apply_settings(core, settings)
+    apply_log_settings(core, settings)
     if settings.writes_below_critical("PT_FALLBACK"):
         atexit.register(_log_fallback_counts, core)
     _register_with_torch()
 
 
-def apply_settings(core: ModuleType, settings: LogSettings) -> None:
+def apply_log_settings(core: ModuleType, settings: LogSettings) -> None:
     """Apply the settings to C++ and to the Python loggers."""
     _HANDLER.core = core
     _apply_to_core(settings)
@@ -134,7 +134,7 @@ def log_recipe(name: str, text: Callable[[], str]) -> None:
     )
 
 
-class _Handler(logging.Handler):
+class _LogForwardingHandler(logging.Handler):
     """Forwards lines of Python loggers to the log."""
 
     core: ModuleType
@@ -158,7 +158,7 @@ class _Handler(logging.Handler):
             last_resort.handle(record)
 
 
-_HANDLER = _Handler()
+_HANDLER = _LogForwardingHandler()
 
 
 def _has_another_handler(name: str, handler: logging.Handler) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from habana_frameworks.torch import _C
 
-from .traces import Recording, write_or_warn
+from .traces import DeviceRecording, write_trace_or_warn
 
 _PROGRAM_CONTROLLED = ("profile_api", "profile_api_light")
 #: The other accepted values: ``0`` records nothing, and the others record the whole process.
@@ -47,7 +47,7 @@ class ProcessRecorder:
     """The trace of this process. At most one recording runs at a time."""
 
     def __init__(self) -> None:
-        self._recording: Recording | None = None
+        self._recording: DeviceRecording | None = None
         self._files: TraceFiles | None = None
 
     def configured_files(self) -> TraceFiles:
@@ -64,7 +64,7 @@ class ProcessRecorder:
         """Start recording. If this process is already recording, do nothing."""
         self.configured_files()
         if not self.is_running:
-            self._recording = Recording()
+            self._recording = DeviceRecording()
 
     def stop(self, at_exit: bool = False) -> list[Path]:
         """Stop recording and write the files. Do nothing in a forked child, or if no recording runs.
@@ -83,7 +83,7 @@ class ProcessRecorder:
             _wait_for_pending_work()
         else:
             _C.finish_work()
-        return write_or_warn(recording.finish(), self.configured_files().paths())
+        return write_trace_or_warn(recording.finish(), self.configured_files().paths())
 
 
 RECORDER = ProcessRecorder()

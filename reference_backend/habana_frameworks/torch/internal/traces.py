@@ -17,7 +17,7 @@ _PROCESS = 0  # process id in the device's rows; rows of the host program have t
 
 
 @dataclass(frozen=True)
-class Row:
+class TraceRow:
     """One piece of work that the device ran. Times are nanoseconds since 1970."""
 
     kind: str  # "kernel", "recipe", "copy", "collective", "event" or "wait"
@@ -33,7 +33,7 @@ class Row:
 class Trace:
     """The rows of a recording, ordered by end time, and the number of rows dropped beyond the limit."""
 
-    rows: list[Row]
+    rows: list[TraceRow]
     dropped: int
 
     def events(self) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ class Trace:
             raise
 
 
-class Recording:
+class DeviceRecording:
     """A recording of the device, from construction to `finish`. In a forked child, the recording is empty."""
 
     def __init__(self) -> None:
@@ -101,10 +101,10 @@ class Recording:
     def finish(self) -> Trace:
         """Stop recording and return the rows of all finished work. A second call returns no rows."""
         rows, dropped = self._recording.end()
-        return Trace([Row(*row) for row in rows], dropped)
+        return Trace([TraceRow(*row) for row in rows], dropped)
 
 
-def write_or_warn(trace: Trace, paths: Iterable[Path]) -> list[Path]:
+def write_trace_or_warn(trace: Trace, paths: Iterable[Path]) -> list[Path]:
     """Write the trace to the first path and copy the file to the other paths. Warn once on failure.
 
     Returns:

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from habana_frameworks.torch import hpu
 from habana_frameworks.torch.internal.settings import bridge_config
-from habana_frameworks.torch.internal.traces import Recording, Trace, write_or_warn
+from habana_frameworks.torch.internal.traces import DeviceRecording, Trace, write_trace_or_warn
 
 _numbers = itertools.count()
-_recording: Recording | None = None
+_recording: DeviceRecording | None = None
 _finished_traces: list[Trace] = []
 
 
@@ -31,7 +31,7 @@ def start() -> None:
     """Start recording, unless a recording is already running."""
     global _recording
     if _recording is None or not _recording.is_started_by_this_process:
-        _recording = Recording()
+        _recording = DeviceRecording()
 
 
 def stop() -> None:
@@ -53,7 +53,7 @@ def flush() -> list[Path]:
         The written files.
     """
     traces, _finished_traces[:] = list(_finished_traces), []
-    return [path for trace in traces for path in write_or_warn(trace, [_next_trace_path()])]
+    return [path for trace in traces for path in write_trace_or_warn(trace, [_next_trace_path()])]
 
 
 def record_process_if_requested() -> None:
@@ -61,10 +61,10 @@ def record_process_if_requested() -> None:
     traces = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_TRACES_COLLECTION"))
     metrics = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_METRICS_COLLECTION"))
     if traces or metrics:
-        atexit.register(_write_collected, Recording(), traces, metrics)
+        atexit.register(_write_collected, DeviceRecording(), traces, metrics)
 
 
-def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
+def _write_collected(recording: DeviceRecording, traces: bool, metrics: bool) -> None:
     if not recording.is_started_by_this_process:  # the recording belongs to the parent process
         return
     hpu._finish_work()
@@ -72,7 +72,7 @@ def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
     if metrics:
         _write_metrics(trace)
     if traces:
-        write_or_warn(trace, [_next_trace_path()])
+        write_trace_or_warn(trace, [_next_trace_path()])
 
 
 def _next_trace_path() -> Path:

@@ -8,12 +8,12 @@ the device.
 from __future__ import annotations
 
 from . import operators
-from .backend import register
+from .backend import register_hccl_backend
 from .emulated import patch_init_process_group
 from .launch import initialize_distributed_hpu
 
-register()
-operators.register()
+register_hccl_backend()
+operators.register_hccl_operators()
 patch_init_process_group()
 initialize_distributed_hpu()
 

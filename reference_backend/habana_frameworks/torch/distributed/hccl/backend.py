@@ -68,7 +68,7 @@ def _create_connected_backend(options: Any) -> dist.Backend:
         options.group_rank,
         options.group_size,
         options.timeout,
-        meets=bool(read_variable("PT_HPU_USE_PT_STORE_SYNC", "bool", False)),
+        synchronizes_first=bool(read_variable("PT_HPU_USE_PT_STORE_SYNC", "bool", False)),
     )
     return hccl
 
@@ -83,6 +83,6 @@ def _apply_environment_flags() -> None:
 
 
 @functools.cache
-def register() -> None:
+def register_hccl_backend() -> None:
     """Register ``backend="hccl"`` with `torch.distributed`, as the backend for hpu."""
     dist.Backend.register_backend(NAME, create_backend, extended_api=True, devices=[DEVICE_TYPE])

@@ -59,13 +59,13 @@ class _RankAndGroups:
     groups: dict[str, dict[str, str]]
 
 
-def record() -> dict[str, Any]:
+def flight_record() -> dict[str, Any]:
     """Return the flight record of this process: recorded collectives, groups and states of the groups."""
-    return _record_with_groups(_group_configs())
+    return _flight_record_with_groups(_group_configs())
 
 
-def _record_with_groups(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
-    rows = _C.flight_record()
+def _flight_record_with_groups(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
+    rows = _C.recorded_collectives()
     return {
         "version": VERSION,
         "entries": [_flight_record_entry(row) for row in rows],
@@ -101,7 +101,7 @@ def _write_record(world: _RankAndGroups, prefix: str | None = None) -> Path:
     path = Path(f"{prefix or _path_prefix()}{world.rank}")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    unfinished.write_bytes(pickle.dumps(_record_with_groups(world.groups)))
+    unfinished.write_bytes(pickle.dumps(_flight_record_with_groups(world.groups)))
     unfinished.replace(path)
     return path
 

@@ -144,7 +144,7 @@ _KERNELS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def register() -> None:
+def register_hccl_operators() -> None:
     """Define the operators of ``torch.ops.hccl``. A second call does nothing."""
     if _libraries:
         return

@@ -23,12 +23,12 @@ _UNDECLARED_ALIASES = frozenset({aten._unsafe_view.default})
 _ADDRESSING = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter, aten.as_strided_})
 
 
-class Aliases:
+class AliasSets:
     """Sets of nodes that may share memory: a node, its views, their views, and results of in-place writes.
 
     Fake values do not show all shared memory. A pass that lets one node reuse the memory of another does not
-    change the fake values of the views; such a pass must call `join`. Fake values also do not show that an
-    operator may return its input.
+    change the fake values of the views; such a pass must call `record_shared_memory`. Fake values also do not
+    show that an operator may return its input.
 
     Args:
         graph: the graph. Nodes that are added later are not included.
@@ -42,11 +42,11 @@ class Aliases:
             if node.op == "get_attr":
                 storage = _storage_of_constant(node) or storage
             if storage is not None:
-                self.join(node, first.setdefault(storage, node))
-            for source in self._sources(node):
-                self.join(node, source)
+                self.record_shared_memory(node, first.setdefault(storage, node))
+            for source in self._aliased_arguments(node):
+                self.record_shared_memory(node, source)
 
-    def of(self, node: Node) -> set[Node]:
+    def possible_aliases_of(self, node: Node) -> set[Node]:
         """Return the nodes that may share memory with a node, including the node."""
         return self._sets[node]
 
@@ -54,7 +54,7 @@ class Aliases:
         """Return whether two nodes may share memory."""
         return self._sets[first] is self._sets[second]
 
-    def join(self, first: Node, second: Node) -> None:
+    def record_shared_memory(self, first: Node, second: Node) -> None:
         """Record that two nodes share memory."""
         small, large = sorted((self._sets[first], self._sets[second]), key=len)
         if small is large:
@@ -63,16 +63,16 @@ class Aliases:
         for node in small:
             self._sets[node] = large
 
-    def remove(self, node: Node) -> None:
+    def remove_node(self, node: Node) -> None:
         """Remove a node that is no longer in the graph."""
         self._sets.pop(node).discard(node)
 
     def is_storage_addressed(self, node: Node) -> bool:
         """Return whether an operator such as ``as_strided`` uses the node's storage. Passes keep the node."""
-        users = (user for alias in self.of(node) for user in alias.users)
+        users = (user for alias in self.possible_aliases_of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 
-    def _sources(self, node: Node) -> Iterator[Node]:
+    def _aliased_arguments(self, node: Node) -> Iterator[Node]:
         if node.op != "call_function":
             return
         if node.target is operator.getitem:
@@ -156,6 +156,10 @@ def _storage_of_constant(node: Node) -> int | None:
 
 def module_writes_to_inputs(module: GraphModule) -> bool:
     """Return whether a node of the graph writes to memory of the graph's inputs or attributes."""
-    aliases = Aliases(module.graph)
+    aliases = AliasSets(module.graph)
     written = {argument for node in module.graph.nodes for argument in written_arguments(node)}
-    return any(alias.op in ("placeholder", "get_attr") for node in written for alias in aliases.of(node))
+    return any(
+        alias.op in ("placeholder", "get_attr")
+        for node in written
+        for alias in aliases.possible_aliases_of(node)
+    )

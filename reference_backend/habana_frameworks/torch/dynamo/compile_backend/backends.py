@@ -13,7 +13,7 @@ from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._subclasses import FakeTensorMode
 
 from . import compilers, config, inductor, recipe_kind
-from .decompositions import decompositions
+from .decompositions import decomposition_table
 from .log import logger
 from .option_values import env_bool
 from .options import merged_options
@@ -60,7 +60,7 @@ def hpu_backend(
             fw_compiler=compiler.forward,
             bw_compiler=compiler.backward,
             inference_compiler=compiler.inference if settings["inference"] else compiler.forward,
-            decompositions=decompositions(settings["decomposition_mode"], executable == "fused"),
+            decompositions=decomposition_table(settings["decomposition_mode"], executable == "fused"),
             partition_fn=compiler.partition,
             keep_inference_input_mutations=bool(settings["keep_input_mutations"]),
         )

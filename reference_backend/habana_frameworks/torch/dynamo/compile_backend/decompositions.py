@@ -12,7 +12,7 @@ from . import inductor
 Table = dict[Any, Callable[..., Any]]
 
 
-def decompositions(mode: str, fused: bool) -> Table:
+def decomposition_table(mode: str, fused: bool) -> Table:
     """Return the table of a decomposition mode: operator to the function that decomposes it.
 
     Args:
@@ -24,5 +24,5 @@ def decompositions(mode: str, fused: bool) -> Table:
     if mode == "habana":
         mode = "inductor" if fused else "none"
     if mode == "inductor":
-        return inductor.decompositions()
+        return inductor.inductor_decompositions()
     return dict(core_aten_decompositions()) if mode == "core_aten" else {}

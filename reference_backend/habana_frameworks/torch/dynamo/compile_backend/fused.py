@@ -88,7 +88,7 @@ class FusedCompiler:
             # AOTAutograd did not apply Inductor's table of decompositions. Apply it now, because Inductor
             # cannot generate code for every operator.
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
-                trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
+                trace = make_fx(module, inductor.inductor_decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
         _propagate_fake_tensors(module, inputs, fake_mode)
         return module

@@ -26,7 +26,7 @@ SEEDS = inductor_prims.seeds
 SEEDED = frozenset({inductor_prims.lookup_seed, inductor_prims.random, inductor_prims.randint})
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
+def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
     """Return Inductor's table of decompositions."""
     return select_decomp_table()
 

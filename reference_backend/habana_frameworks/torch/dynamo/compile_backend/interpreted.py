@@ -95,7 +95,7 @@ class _Capture:
         self._sources = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
         self._targets = [i for i, value in enumerate(results) if isinstance(value, torch.Tensor)]
         self._numbers = [None if isinstance(value, torch.Tensor) else value for value in results]
-        graph.set_interface(self._tensors(inputs), [results[i] for i in self._targets])
+        graph.set_io_binding(self._tensors(inputs), [results[i] for i in self._targets])
 
     def accepts(self, inputs: Sequence[Any]) -> bool:
         return bool(self._graph.accepts(self._tensors(inputs)))

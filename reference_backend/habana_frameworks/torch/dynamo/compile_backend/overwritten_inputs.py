@@ -10,7 +10,7 @@ from habana_frameworks.torch.internal.fusion import input_updates
 import torch
 from torch.fx import GraphModule, Node
 
-from .aliases import Aliases, written_arguments
+from .aliases import AliasSets, written_arguments
 from .context import value_of
 
 aten = torch.ops.aten
@@ -36,8 +36,8 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
     written = {node for call in forward.graph.nodes for node in written_arguments(call)}
     if not written:
         return
-    aliases, read = Aliases(forward.graph), Aliases(backward.graph)
-    changed = {alias for node in written for alias in aliases.of(node)}
+    aliases, read = AliasSets(forward.graph), AliasSets(backward.graph)
+    changed = {alias for node in written for alias in aliases.possible_aliases_of(node)}
     result = next(iter(forward.graph.find_nodes(op="output")))
     inputs = {node.name: node for node in backward.graph.find_nodes(op="placeholder")}
     saved: list[object] = []

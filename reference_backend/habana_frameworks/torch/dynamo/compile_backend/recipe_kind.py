@@ -31,7 +31,7 @@ def choose_recipe_kind(settings: dict[str, Any], is_dynamic: bool) -> str:
     if any(map(is_disabled, MAKING_RECIPES)):
         return "calls"
     executable = str(settings["executable"])
-    if hardware_limits.profile_name():
+    if hardware_limits.hardware_limits_name():
         if executable == "fused":
             raise RuntimeError(
                 "executable='fused' does not support hardware limits. Use 'auto', or unset "

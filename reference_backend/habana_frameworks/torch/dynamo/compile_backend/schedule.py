@@ -16,7 +16,7 @@ from .context import Partition, graph_outputs
 Values = list[Any]
 
 
-class Schedule:
+class PartitionSchedule:
     """Boxed callable that takes the graph's inputs in a list, empties the list and returns the outputs.
 
     Values are stored in slots: first the inputs, then the results of the partitions. A slot is emptied when

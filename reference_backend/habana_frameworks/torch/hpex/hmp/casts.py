@@ -34,7 +34,7 @@ class _MixedPrecisionMode(TorchFunctionMode):
             return func(*args, **kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if _is_cast(leaf)]
-        target = self._target(name, tensors) if tensors else None
+        target = self._cast_dtype_of(name, tensors) if tensors else None
         if target is None:
             return func(*args, **kwargs)
         if self.verbose:
@@ -46,7 +46,7 @@ class _MixedPrecisionMode(TorchFunctionMode):
         args, kwargs = pytree.tree_unflatten(cast, spec)
         return func(*args, **kwargs)
 
-    def _target(self, name: str, tensors: list[torch.Tensor]) -> torch.dtype | None:
+    def _cast_dtype_of(self, name: str, tensors: list[torch.Tensor]) -> torch.dtype | None:
         """Return the dtype to which a function's tensors are cast, or None if no cast is needed."""
         base = name.strip("_")
         if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):

@@ -152,13 +152,13 @@ class GraphedPasses:
         results = _Replay.apply(self, len(tensors), *tensors, *self._parameters)  # type: ignore[no-untyped-call]
         return self._results.unpack(results)
 
-    def _targets(self) -> tuple[torch.Tensor, ...]:
+    def _gradient_targets(self) -> tuple[torch.Tensor, ...]:
         """Return the tensors that get gradients, in the order of the inputs of `_Replay`."""
         return (*(tensor for tensor in self._inputs if tensor.requires_grad), *self._parameters)
 
     def _warm_up(self, function: Callable[[], Any]) -> None:
         results = [tensor for tensor in tensors_of(function()) if tensor.requires_grad]
-        targets = self._targets()
+        targets = self._gradient_targets()
         if results and targets:
             gradients = [torch.zeros_like(result) for result in results]
             torch.autograd.grad(results, targets, gradients, allow_unused=self._allow_unused)
@@ -179,7 +179,7 @@ class GraphedPasses:
             results = list(self._results.pack(value)[0])
         require_supported_leaf_types(value)
         del value
-        targets = self._targets()
+        targets = self._gradient_targets()
         differentiable = [result.requires_grad and bool(targets) for result in results]
         gradients: _Tensors = []
         input_gradients: Sequence[torch.Tensor | None] = ()

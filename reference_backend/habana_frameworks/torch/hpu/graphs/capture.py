@@ -84,7 +84,7 @@ class HPUGraph:
             with _open_lock:
                 _capturing_graphs.append(self)
                 if len(_capturing_graphs) == 1:
-                    _C.set_between_graphs(_pass_collective_to_graph)
+                    _C.set_capture_collective_handler(_pass_collective_to_graph)
 
     def capture_end(self) -> None:
         """Stop recording. The graph can then be replayed.
@@ -94,14 +94,14 @@ class HPUGraph:
                 which the capture began ("Capture must end on the same stream it began on.").
         """
         self._stop_accepting_collectives()
-        self._parts()[-1].end()
+        self._graph_parts()[-1].end()
         name = f"hpu_graph_{next(_names)}"
-        for number, part in enumerate(self._parts()):
+        for number, part in enumerate(self._graph_parts()):
             graph_dumps.dump_if_requested(
                 part, f"{name}_part_{number}" if self._parts_after_collectives else name
             )
 
-    def _parts(self) -> list[Any]:
+    def _graph_parts(self) -> list[Any]:
         """Return the core's graph objects: the part before the first collective, then one per collective."""
         return [self._graph, *(part for _, part, _ in self._parts_after_collectives)]
 
@@ -111,7 +111,7 @@ class HPUGraph:
             if self in _capturing_graphs:
                 _capturing_graphs.remove(self)
                 if not _capturing_graphs:
-                    _C.set_between_graphs(None)
+                    _C.set_capture_collective_handler(None)
 
     def _record_collective(self, issue: Callable[[], None]) -> None:
         """End the current part before a collective, issue the collective, and begin the next part."""
@@ -119,7 +119,7 @@ class HPUGraph:
             raise RuntimeError(
                 "a dry run cannot contain collectives, which execute immediately. Capture without dry_run."
             )
-        self._parts()[-1].end()
+        self._graph_parts()[-1].end()
         issue()
         part = _C.Graph()
         part.begin(False)
@@ -212,7 +212,7 @@ class HPUGraph:
             self.replayV2(captured, tlistI, asynchronous)
             copy_to(list(tlistI), captured)
             return []
-        function = self._function(into_captured=True)
+        function = self._bound_graph_of_marked_tensors(into_captured=True)
         results = function.run(tlistI, asynchronous)
         if function.into_captured:
             return results
@@ -230,7 +230,7 @@ class HPUGraph:
             RuntimeError: as for `replayV3`, or outputs are not marked.
         """
         self._require_marked_outputs()
-        function = self._function(into_captured=False)
+        function = self._bound_graph_of_marked_tensors(into_captured=False)
         results = function.run(inputs, asynchronous)
         if not function.into_captured:
             return results
@@ -247,7 +247,7 @@ class HPUGraph:
             )
         return self._user_inputs
 
-    def _function(self, into_captured: bool) -> BoundGraph | CopyingGraph:
+    def _bound_graph_of_marked_tensors(self, into_captured: bool) -> BoundGraph | CopyingGraph:
         """Return the object that replays the graph with other inputs; later calls return the same object."""
         if self._bound_graph is None:
             outputs = self._user_outputs or []
@@ -283,7 +283,7 @@ class HPUGraph:
             RuntimeError: inputs or outputs are not marked.
         """
         self._require_marked_outputs()
-        return self._function(into_captured=True).used
+        return self._bound_graph_of_marked_tensors(into_captured=True).used
 
     def clear_inputs(self) -> None:
         """Free the memory of the marked inputs. Later replays must pass tensors for the inputs.
@@ -292,7 +292,7 @@ class HPUGraph:
             RuntimeError: inputs or outputs are not marked.
         """
         self._require_marked_outputs()
-        self._function(into_captured=True)
+        self._bound_graph_of_marked_tensors(into_captured=True)
         self._user_inputs, self._inputs_cleared = [], True
 
     def _require_marked_outputs(self) -> None:
@@ -302,7 +302,7 @@ class HPUGraph:
     def reset(self) -> None:
         """Remove the captured work and free its memory. The graph can be captured again."""
         self._stop_accepting_collectives()
-        for part in self._parts():
+        for part in self._graph_parts():
             part.reset()
         self.__init__()  # type: ignore[misc]
 
@@ -319,7 +319,7 @@ def _warn_of_empty_graph() -> None:
 def _pass_collective_to_graph(issue: Callable[[], None]) -> None:
     """Pass a collective to the graph that captures the calling thread's current stream."""
     for candidate in tuple(_capturing_graphs):
-        if candidate._parts()[-1].recording_here:
+        if candidate._graph_parts()[-1].recording_here:
             candidate._record_collective(issue)
             return
     raise RuntimeError(
@@ -347,7 +347,7 @@ class graph:
     ) -> None:
         if stream is None:
             if graph._side_stream is None:
-                graph._side_stream = streams.Stream(stream_id=_C.new_stream_apart())
+                graph._side_stream = streams.Stream(stream_id=_C.new_internal_stream())
             stream = graph._side_stream
         self.hpu_graph = hpu_graph
         self.stream = stream

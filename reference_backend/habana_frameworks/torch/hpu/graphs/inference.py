@@ -48,7 +48,7 @@ class CachedParams:
     asynchronous: bool = False
 
 
-class _Entry(NamedTuple):
+class _CachedGraph(NamedTuple):
     params: CachedParams
     function: BoundGraph | CopyingGraph
 
@@ -94,7 +94,7 @@ class GraphCache:
         self._verbose = verbose
         self._log_frequency = max(1, log_frequency)
         self._state = state
-        self._entries: dict[Hashable, _Entry | None] = {}
+        self._entries: dict[Hashable, _CachedGraph | None] = {}
         self.hits = self.captures = self.bypasses = 0
 
     def __call__(
@@ -156,7 +156,7 @@ class GraphCache:
         self.bypasses += 1
         return self._function(*args, **kwargs)
 
-    def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
+    def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_CachedGraph | None, Any]:
         """Capture the function. Return a cache entry (None if a replay is impossible) and the results."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
@@ -174,9 +174,9 @@ class GraphCache:
         outputs = packer.unpack(results)
         function = captured.bind_io(tensors_of((args, kwargs)), results, into_captured=self._keeps_results)
         params = CachedParams((args, kwargs), outputs, captured, packer, self._asynchronous)
-        return _Entry(params, function), outputs
+        return _CachedGraph(params, function), outputs
 
-    def _replay(self, entry: _Entry, inputs: Any) -> Any:
+    def _replay(self, entry: _CachedGraph, inputs: Any) -> Any:
         assert entry.params.out_tinfo_list is not None
         results = entry.function.run(tensors_of(inputs), entry.params.asynchronous)
         return entry.params.out_tinfo_list.unpack(results)

@@ -66,7 +66,7 @@ class BoundGraph:
         # With `into_captured`, the core receives the captured output tensors as additional inputs at the end.
         device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
         self._run_counter = RunCounter(graph)
-        graph.set_interface([*inputs, *self._targets.values()], device_outputs)
+        graph.set_io_binding([*inputs, *self._targets.values()], device_outputs)
         # If the graph uses an input, `prepare` makes the core release the captured storage of that input, and
         # the use count of the storage falls.
         before = [_storage_use_count(tensor) for tensor in inputs]

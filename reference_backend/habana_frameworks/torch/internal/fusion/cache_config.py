@@ -51,7 +51,7 @@ class CacheConfig:
     nfs: bool = False
 
 
-def parse_config(text: str) -> CacheConfig:
+def parse_cache_config(text: str) -> CacheConfig:
     """Parse the text of PT_HPU_RECIPE_CACHE_CONFIG.
 
     Raises:
@@ -77,16 +77,16 @@ def parse_config(text: str) -> CacheConfig:
     )
 
 
-def from_environment() -> CacheConfig:
+def cache_config_from_environment() -> CacheConfig:
     """Return the configuration of this process.
 
     Raises:
-        ValueError: a variable has an invalid value, see `parse_config`.
+        ValueError: a variable has an invalid value, see `parse_cache_config`.
     """
     text = os.environ.get(VARIABLE, "")
     old = [name for name in (OLD_PATH, OLD_DELETE, OLD_SIZE) if os.environ.get(name)]
     if text.strip() or not old:
-        return parse_config(text)
+        return parse_cache_config(text)
     path = os.environ.get(OLD_PATH, "")
     delete, megabytes = (
         bool(read_variable(OLD_DELETE, "bool", False)),
@@ -154,7 +154,7 @@ def use_configured_inductor_cache() -> Iterator[None]:
     If no path is configured, or if the process cannot write to it, Inductor uses its own folder. A path that
     cannot be written causes one warning. Inductor locks its files, so several processes can compile at once.
     """
-    config = from_environment()
+    config = cache_config_from_environment()
     if config.path is None or not _is_writable_folder(config.path / INDUCTOR):
         yield
         return

@@ -67,7 +67,7 @@ def _random_tensor_like(fake: torch.Tensor) -> torch.Tensor:
     return memory.to(fake.dtype).as_strided(fake.shape, fake.stride())
 
 
-def verify(built: builder.BuiltGraph, code: Path) -> None:
+def verify_compiled_code(built: builder.BuiltGraph, code: Path) -> None:
     """Run compiled code and its source module on the same random data, and compare the results.
 
     Args:
@@ -101,11 +101,11 @@ def compile_description(
     Args:
         description: result of `Graph.describe()`.
         folder: folder for the artifact; it is created.
-        check: run `verify` on the compiled code.
+        check: run `verify_compiled_code` on the compiled code.
 
     Raises:
         NotFusable: the description cannot be compiled.
-        AssertionError: `verify` failed.
+        AssertionError: `verify_compiled_code` failed.
         Exception: Inductor failed.
     """
     digest = digest_of(dumps(description))
@@ -117,7 +117,7 @@ def compile_description(
         target.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".work-", dir=target))
         try:
-            _compile(built, work / CODE)
+            _compile_with_inductor(built, work / CODE)
             # Older releases of torch name this file code.json, newer releases *.wrapper.json.
             for listed in (work / EXTERNAL_OPERATORS, *work.glob("*.wrapper.json")):
                 if listed.exists():
@@ -128,11 +128,11 @@ def compile_description(
         convention = _calling_convention(built, digest)
         (target / CONVENTION).write_text(json.dumps(convention, indent=1))
         if check:
-            verify(built, target / CODE)
+            verify_compiled_code(built, target / CODE)
     return Artifact(target, convention)
 
 
-def _compile(built: builder.BuiltGraph, path: Path) -> None:
+def _compile_with_inductor(built: builder.BuiltGraph, path: Path) -> None:
     import torch._inductor
 
     # Inductor writes torch's thread count into the code, unless the count is the number of processors. Code

@@ -63,7 +63,7 @@ class BufferPiece:
     placeholder: torch.fx.Node | None = None
 
 
-class Builder:
+class FxGraphBuilder:
     """Converter of recorded calls to FX nodes, in execution order."""
 
     def __init__(self, description: Description) -> None:
@@ -128,7 +128,7 @@ class Builder:
             return self.full(layout.sizes, 0, layout.dtype)
         match = self._find_piece(ref)
         if match is None and any(piece.layout.overlaps(layout) for piece in self.pieces[ref.buffer]):
-            self._flatten(ref.buffer, layout)
+            self._merge_buffer_pieces(ref.buffer, layout)
             match = self._find_piece(ref)
         if match is None:
             # Unwritten memory has undefined values. Zeros make the results the same in every run.
@@ -161,11 +161,11 @@ class Builder:
         match = self._find_piece(ref)
         if match is None:
             touched = [piece for piece in pieces if piece.layout.overlaps(layout)]
-            if all(self._covers(layout, piece) for piece in touched):
+            if all(self._is_overwritten_by(layout, piece) for piece in touched):
                 self.pieces[ref.buffer] = [piece for piece in pieces if piece not in touched]
                 self.pieces[ref.buffer].append(BufferPiece(layout, value))
                 return
-            self._flatten(ref.buffer, layout)
+            self._merge_buffer_pieces(ref.buffer, layout)
             match = self._find_piece(ref)
             if match is None:
                 raise NotFusable(
@@ -176,7 +176,7 @@ class Builder:
         piece.value = view_recovery.write_view(self.add, piece.value, steps, value)
 
     @staticmethod
-    def _covers(layout: Layout, piece: BufferPiece) -> bool:
+    def _is_overwritten_by(layout: Layout, piece: BufferPiece) -> bool:
         """Return whether a write of `layout` replaces the piece. A piece of an input is never replaced."""
         if piece.placeholder is not None:
             return False
@@ -186,7 +186,7 @@ class Builder:
             layout, piece.layout
         ) is not None
 
-    def _flatten(self, buffer: int, also: Layout) -> None:
+    def _merge_buffer_pieces(self, buffer: int, also: Layout) -> None:
         """Replace all pieces of a buffer by one piece: the whole buffer as a one-dimensional tensor."""
         pieces = self.pieces[buffer]
         if any(piece.placeholder is not None for piece in pieces):
@@ -431,7 +431,7 @@ def build_module(description: dict[str, Any]) -> BuiltGraph:
         NotFusable: fused code cannot compute the graph; the message is the reason.
     """
     parsed = parse_description(description)
-    builder = Builder(parsed)
+    builder = FxGraphBuilder(parsed)
     for buffer, layouts in plan_input_layouts(parsed).items():
         for layout in layouts:
             node = builder.placeholder(buffer, layout)

@@ -31,7 +31,7 @@ def runs_before_compilation() -> int:
     The result is 0 if hardware limits are active, because the limits apply to the result of each operator,
     and fused code combines operators.
     """
-    if hardware_limits.profile_name():
+    if hardware_limits.hardware_limits_name():
         return 0
     return int(read_variable("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _is_inductor_reliable() else 0))
 

@@ -45,7 +45,7 @@ def default_cache_folder() -> Path:
     folder = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
     if folder:
         return Path(folder)
-    configured = cache_config.from_environment().path
+    configured = cache_config.cache_config_from_environment().path
     if configured is not None:
         return configured
     # This repeats Inductor's rule for its cache folder. Inductor is not imported here, because the import is
@@ -69,7 +69,7 @@ def cxx_compiler() -> str | None:
 
 
 @dataclass
-class _Job:
+class _CompilationJob:
     digest: str
     text: str
     on_ready: list[OnReady]
@@ -79,7 +79,7 @@ class _Job:
 
 
 @dataclass
-class Service:
+class CompilationService:
     """A bounded number of compile subprocesses with one cache folder. Failed compilations do not raise.
 
     Attributes:
@@ -96,14 +96,14 @@ class Service:
     def __post_init__(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._jobs: dict[str, _Job] = {}
-        self._waiting: deque[_Job] = deque()
-        self._running: list[_Job] = []
+        self._jobs: dict[str, _CompilationJob] = {}
+        self._waiting: deque[_CompilationJob] = deque()
+        self._running: list[_CompilationJob] = []
         self._finished: list[tuple[Artifact, list[OnReady]]] = []
         # Reasons of failures by digest. A failed description is not retried in this process.
         self.failures: dict[str, str] = {}
         self._enabled: bool | None = None
-        self._config = cache_config.from_environment()
+        self._config = cache_config.cache_config_from_environment()
         if self._config.delete:
             cache_config.empty_cache_once(self.folder)
         atexit.register(self.close)
@@ -154,7 +154,7 @@ class Service:
                 return digest
             if len(self._waiting) >= LIMIT_WAITING:
                 return None
-            self._jobs[digest] = _Job(digest, text, listeners)
+            self._jobs[digest] = _CompilationJob(digest, text, listeners)
             self._waiting.append(self._jobs[digest])
             self._start()
         return digest
@@ -172,7 +172,7 @@ class Service:
             for job in [job for job in self._running if self._has_ended(job)]:
                 self._running.remove(job)
                 del self._jobs[job.digest]
-                self._collect(job)
+                self._publish_or_record_failure(job)
             self._start()
             finished, self._finished = self._finished, []
         for artifact, listeners in finished:
@@ -217,7 +217,7 @@ class Service:
                     shutil.rmtree(job.folder, ignore_errors=True)
                 self._record_failure(job, f"the compile process did not start: {error}")
 
-    def _spawn(self, job: _Job) -> None:
+    def _spawn(self, job: _CompilationJob) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         job.folder = Path(tempfile.mkdtemp(prefix=f".{job.digest}-", dir=self.folder))
         source = job.folder / "description.json"
@@ -238,14 +238,14 @@ class Service:
             )
         job.started = time.monotonic()
 
-    def _has_ended(self, job: _Job) -> bool:
+    def _has_ended(self, job: _CompilationJob) -> bool:
         assert job.process is not None
         if job.process.poll() is None and time.monotonic() - job.started > LIMIT_SECONDS:
             self._kill(job, keep=True)
         return job.process.poll() is not None
 
     @staticmethod
-    def _kill(job: _Job, keep: bool = False) -> None:
+    def _kill(job: _CompilationJob, keep: bool = False) -> None:
         assert job.process is not None and job.folder is not None
         with contextlib.suppress(OSError):
             os.killpg(job.process.pid, signal.SIGKILL)
@@ -253,7 +253,7 @@ class Service:
         if not keep:
             shutil.rmtree(job.folder, ignore_errors=True)
 
-    def _collect(self, job: _Job) -> None:
+    def _publish_or_record_failure(self, job: _CompilationJob) -> None:
         """Publish the artifact of a finished subprocess, or record the reason of its failure."""
         assert job.process is not None and job.folder is not None
         try:
@@ -289,21 +289,21 @@ class Service:
             artifact = self._load(digest)
         return artifact
 
-    def _record_failure(self, job: _Job, reason: str, expected: bool = False) -> None:
+    def _record_failure(self, job: _CompilationJob, reason: str, expected: bool = False) -> None:
         self.failures[job.digest] = reason
         log.log(logging.DEBUG if expected else logging.WARNING, "a graph stays interpreted: %s", reason)
 
 
-_service: Service | None = None
+_service: CompilationService | None = None
 
 
-def service() -> Service:
+def service() -> CompilationService:
     """Return the service of this process. A forked child gets a new service."""
     global _service
     if _service is None or _service._owner != os.getpid():
         from habana_frameworks.torch import _C
 
-        _service = Service(on_program=_C.count_program)
+        _service = CompilationService(on_program=_C.count_program)
     return _service
 
 

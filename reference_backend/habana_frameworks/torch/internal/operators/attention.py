@@ -17,7 +17,7 @@ _SOFTMAX_MODES = ("None", "fast", "fp32")
 _PADDING = ("left", "right")
 
 
-class Masks(NamedTuple):
+class AttentionMasks(NamedTuple):
     """Masks that hide keys from queries."""
 
     attention_mask: torch.Tensor | None
@@ -61,7 +61,7 @@ def sdpa_fwd(
             seeded_random.draw_seeds(1, q.device), q, k, v, attention_mask, p, scale, is_causal, softmax_mode,
             valid_seq_len, seq_padding_type,
         )  # fmt: skip
-    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    masks = AttentionMasks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
     out = torch.matmul(matrix, to_compute_dtype(v)).to(q.dtype)
     return out, matrix.to(q.dtype), torch.empty(0, dtype=torch.bool, device=q.device)
@@ -85,7 +85,7 @@ def sdpa_fwd_dropout_seed(
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Do the same as `sdpa_fwd`, with a given dropout seed."""
-    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    masks = AttentionMasks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(masked_scores(q, k, scale, masks, softmax_mode), -1)
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p
     out = torch.matmul(apply_dropout(matrix, dropout_mask, p), to_compute_dtype(v)).to(q.dtype)
@@ -155,7 +155,7 @@ def sdpa_recomp_fwd_dropout_seed(
     seq_padding_type: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Do the same as `sdpa_recomp_fwd`, with a given dropout seed."""
-    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    masks = AttentionMasks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix, most, reciprocal = _softmax(masked_scores(q, k, scale, masks, softmax_mode))
     dropout_mask = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
     out = torch.matmul(apply_dropout(matrix, dropout_mask, p), to_compute_dtype(v)).to(q.dtype)
@@ -180,7 +180,7 @@ def sdpa_recomp_bwd(
     fwd_out: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients of `sdpa_recomp_fwd` with respect to q, k and v. The matrix is recomputed."""
-    masks = Masks(attention_mask, is_causal)
+    masks = AttentionMasks(attention_mask, is_causal)
     matrix = torch.exp(
         masked_scores(q, k, scale, masks, softmax_mode) - to_compute_dtype(m)
     ) * to_compute_dtype(linv)
@@ -193,7 +193,7 @@ def sdpa_recomp_bwd(
 
 
 def masked_scores(
-    q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str
+    q: torch.Tensor, k: torch.Tensor, scale: float, masks: AttentionMasks, softmax_mode: str
 ) -> torch.Tensor:
     """Return scale * (q times transposed k), with the smallest finite number at keys hidden from a query."""
     if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:

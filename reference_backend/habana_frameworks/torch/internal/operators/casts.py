@@ -100,7 +100,7 @@ def convert_from_int4(
     input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, out_dtype: torch.dtype
 ) -> torch.Tensor:
     """Return (values - zero point) * scale of signed 4-bit values; see `convert_from_uint4`."""
-    return _from_nibbles(input, scale, zero_point, out_dtype, signed=True)
+    return _dequantize_nibbles(input, scale, zero_point, out_dtype, signed=True)
 
 
 def convert_from_uint4(
@@ -117,7 +117,7 @@ def convert_from_uint4(
     Returns:
         [..., N].
     """
-    return _from_nibbles(input, scale, zero_point, out_dtype, signed=False)
+    return _dequantize_nibbles(input, scale, zero_point, out_dtype, signed=False)
 
 
 def dequantize_nf4(
@@ -191,7 +191,7 @@ def _amax_or_empty(input: torch.Tensor, is_requested: bool) -> torch.Tensor:
     return input.detach().float().abs().amax()
 
 
-def _from_nibbles(
+def _dequantize_nibbles(
     input: torch.Tensor,
     scale: torch.Tensor,
     zero_point: torch.Tensor | None,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from . import attention, low_precision_rounding, quantization_scales, seeded_random
-from .attention import Masks
+from .attention import AttentionMasks
 from .quantization_scales import Scale
 
 _Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -95,7 +95,7 @@ def fp8_sdpa_fwd_dropout_seed(
     seq_padding_type: str = "left",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Do the same as `fp8_sdpa_fwd`, with a given dropout seed."""
-    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    masks = AttentionMasks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     attended = _fp8_attention(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
         q_scale_o, d_scale_s,
@@ -218,7 +218,7 @@ def fp8_sdpa_recomp_fwd_dropout_seed(
     seq_padding_type: str = "left",
 ) -> _Six:
     """Do the same as `fp8_sdpa_recomp_fwd`, with a given dropout seed."""
-    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    masks = AttentionMasks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     attended = _fp8_attention(
         seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
         q_scale_o, d_scale_s,
@@ -236,7 +236,7 @@ def fp8_sdpa_recomp_fwd_dropout_seed(
 def _fp8_attention(
     seed: torch.Tensor | None,
     tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    masks: Masks,
+    masks: AttentionMasks,
     p: float,
     scale: float,
     softmax_mode: str,

@@ -7,7 +7,7 @@ from habana_frameworks.torch import _C
 import torch
 
 from ..settings import bridge_config
-from ..settings.hardware_limits import device_model
+from ..settings.hardware_limits import simulated_device_model
 
 E4M3 = torch.float8_e4m3fn
 E5M2 = torch.float8_e5m2
@@ -15,7 +15,7 @@ FP8 = (E4M3, E5M2)
 #: Largest finite e4m3 number of this package's operators. On GAUDI2, the default model, e4m3 has an infinity,
 #: so the largest finite number is 240, not 448. The number is read at import, because Dynamo cannot trace a
 #: call of the core.
-_LARGEST_E4M3 = 240.0 if device_model() == "GAUDI2" else float(_C.largest_e4m3())
+_LARGEST_E4M3 = 240.0 if simulated_device_model() == "GAUDI2" else float(_C.largest_e4m3())
 #: Number of mantissa bits, and exponent of the smallest normal number, by format.
 _SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}
 #: Dtypes by their number in torch, for schemas with dtype numbers.

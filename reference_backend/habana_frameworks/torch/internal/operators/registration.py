@@ -58,7 +58,7 @@ class Operator:
         return _function_returning_seed(function) if self.returns_seed else function
 
 
-def operators() -> Iterator[Operator]:
+def declared_operators() -> Iterator[Operator]:
     """Yield the operators of `schemas.txt`."""
     module, marks = "", ""
     for line in Path(__file__).with_name("schemas.txt").read_text().splitlines():
@@ -72,13 +72,15 @@ def operators() -> Iterator[Operator]:
                 yield Operator(_schema_returning_seed(line), module, returns_seed=True, is_opaque=is_opaque)
 
 
-def register() -> None:
+def register_operators() -> None:
     """Define all operators of the current mode. A second call does nothing."""
     if _libraries:
         return
     library = torch.library.Library("hpu", "FRAGMENT")
     _libraries.append(library)
-    chosen = {operator.name: operator for operator in operators() if not operator.is_lazy or mode.is_lazy()}
+    chosen = {
+        operator.name: operator for operator in declared_operators() if not operator.is_lazy or mode.is_lazy()
+    }
     for operator in chosen.values():
         library.define(operator.schema)
         if operator.is_opaque:

@@ -41,14 +41,14 @@ def _wrap_parse_kineto_results(original: Callable[..., Any]) -> Callable[..., An
     def _parse_kineto_results(self: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
         events = original(self, result, *args, **kwargs)
         if self.use_device == DEVICE_TYPE:
-            _add_kernels(events, result)
-            _add_memory(events, result)
+            _attach_kernels_to_operators(events, result)
+            _attach_memory_to_operators(events, result)
         return events
 
     return _parse_kineto_results
 
 
-def _add_kernels(events: Sequence[Any], result: Any) -> None:
+def _attach_kernels_to_operators(events: Sequence[Any], result: Any) -> None:
     hosts = {
         event.id: event for event in events if event.device_type == DeviceType.CPU and not event.is_async
     }
@@ -60,7 +60,7 @@ def _add_kernels(events: Sequence[Any], result: Any) -> None:
             host.append_kernel(row.name(), row.device_index(), (row.end_ns() - row.start_ns()) / 1000)
 
 
-def _add_memory(events: Sequence[Any], result: Any) -> None:
+def _attach_memory_to_operators(events: Sequence[Any], result: Any) -> None:
     start = result.trace_start_ns()
     records = sorted(
         ((event.start_ns() - start) / 1000, event.nbytes())

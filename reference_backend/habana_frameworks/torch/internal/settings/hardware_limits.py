@@ -17,7 +17,7 @@ import os
 PROFILES = ("gaudi2", "gaudi3")
 
 
-def profile_name() -> str:
+def hardware_limits_name() -> str:
     """Return the name in ``HPU_REFERENCE_PROFILE``, or an empty string if it is not set.
 
     Raises:
@@ -37,10 +37,10 @@ def profile_name() -> str:
     return text
 
 
-def device_model() -> str:
+def simulated_device_model() -> str:
     """Return the model of the simulated device in capitals, such as ``GAUDI3``.
 
     The model is ``HPU_REFERENCE_PROFILE`` or, if unset, ``HPU_REFERENCE_DEVICE_NAME``. The default is GAUDI2.
     """
-    name = profile_name() or os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip()
+    name = hardware_limits_name() or os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip()
     return name.upper() or "GAUDI2"

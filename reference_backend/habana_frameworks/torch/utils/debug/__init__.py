@@ -38,7 +38,7 @@ def _get_jit_cache_size() -> int:
 
 def _clear_jit_cache() -> None:
     """Clear the device's cache of output metadata; the device fills it again."""
-    _C.clear_learned()
+    _C.clear_output_metadata_cache()
 
 
 def _set_fallback_policy(policy: str) -> None:
@@ -70,7 +70,7 @@ def _host_view(tensor: torch.Tensor) -> torch.Tensor:
 def _bridge_cleanup() -> None:
     """Finish all device work, clear the caches (output metadata, recipes), and free unused memory."""
     hpu._finish_work()
-    _C.clear_learned()
+    _C.clear_output_metadata_cache()
     _C.recipe_cache_clear()
     hpu.empty_cache()
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ..aliases import Aliases, written_arguments
+from ..aliases import AliasSets, written_arguments
 from ..context import (
     OptimizerContext,
     Partition,
@@ -28,7 +28,7 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
     """
     partitions: list[Partition] = []
     partition_of: dict[Node, Partition] = {}
-    aliases = Aliases(ctx.graph_module.graph) if ctx.fused else None
+    aliases = AliasSets(ctx.graph_module.graph) if ctx.fused else None
     cluster_inputs = _ClusterInputs(aliases)
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
@@ -40,12 +40,12 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
                 partition.nodes.append(node)
                 partition_of[node] = partition
                 if partition is partitions[-1]:
-                    cluster_inputs.take(node)
+                    cluster_inputs.add_node(node)
                 continue
         last = partitions[-1] if partitions else None
         open_cluster = last if last is not None and last.placement is Placement.CLUSTER else None
         if placement is Placement.CLUSTER and open_cluster is not None and cluster_inputs.may_add_node(node):
-            cluster_inputs.take(node)
+            cluster_inputs.add_node(node)
             open_cluster.nodes.append(node)
             partition_of[node] = open_cluster
             continue
@@ -53,7 +53,7 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
         partition_of[node] = partition
         if placement is Placement.CLUSTER:
             cluster_inputs = _ClusterInputs(aliases)
-            cluster_inputs.take(node)
+            cluster_inputs.add_node(node)
         elif open_cluster is not None and _may_move_before_cluster(node, open_cluster, partition_of):
             partitions.insert(len(partitions) - 1, partition)
             continue
@@ -73,7 +73,7 @@ class _ClusterInputs:
         aliases: aliases of the graph. None for interpreted recipes, whose inputs may share memory.
     """
 
-    def __init__(self, aliases: Aliases | None) -> None:
+    def __init__(self, aliases: AliasSets | None) -> None:
         self._aliases = aliases
         self._inside: set[Node] = set()
         self._outside: set[Node] = set()
@@ -93,7 +93,7 @@ class _ClusterInputs:
             for second in seconds
         )
 
-    def take(self, node: Node) -> None:
+    def add_node(self, node: Node) -> None:
         """Add a node to the cluster."""
         self._outside.update(set(node.all_input_nodes) - self._inside)
         self._written.update(written_arguments(node))

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from .. import config, graph_text, operator_by_operator, recipes, summary
 from ..context import OptimizerContext, Placement, graph_outputs, value_of
-from ..schedule import Schedule
+from ..schedule import PartitionSchedule
 from .partitioner import dissolve_clusters
 
 
@@ -83,7 +83,7 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
         or not ctx.partitions
     ):
         dissolve_clusters(ctx)
-    schedule = Schedule(ctx.graph_module, ctx.partitions, _traced_strides_of_outputs(ctx))
+    schedule = PartitionSchedule(ctx.graph_module, ctx.partitions, _traced_strides_of_outputs(ctx))
 
     def run(inputs: list[Any]) -> Any:
         return schedule(inputs)

@@ -9,7 +9,7 @@ from torch.fx import Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from .. import config, inductor
-from ..aliases import Aliases, written_arguments
+from ..aliases import AliasSets, written_arguments
 from ..context import OptimizerContext, graph_outputs, has_same_metadata, value_of
 
 aten = torch.ops.aten
@@ -107,7 +107,7 @@ def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
     to share memory with another output or an input.
     """
     graph = ctx.graph_module.graph
-    aliases = Aliases(graph)
+    aliases = AliasSets(graph)
     outputs = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
     written = {argument for node in graph.nodes for argument in written_arguments(node)}
     changed = False
@@ -117,7 +117,7 @@ def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
         source = source_of(node)
         if not isinstance(source, Node) or not has_same_metadata(source, node):
             continue
-        ours, source_aliases = aliases.of(node), aliases.of(source)
+        ours, source_aliases = aliases.possible_aliases_of(node), aliases.possible_aliases_of(source)
         if not written.isdisjoint(ours | source_aliases):
             continue
         if ours is not source_aliases:
@@ -129,8 +129,8 @@ def _replace_by_source(ctx: OptimizerContext, source_of: Any) -> bool:
             if aliases.is_storage_addressed(node):
                 continue
         node.replace_all_uses_with(source)
-        aliases.join(node, source)
-        aliases.remove(node)
+        aliases.record_shared_memory(node, source)
+        aliases.remove_node(node)
         graph.erase_node(node)
         changed = True
     if changed:

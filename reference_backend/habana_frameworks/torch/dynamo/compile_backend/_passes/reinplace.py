@@ -13,7 +13,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from .. import config
-from ..aliases import Aliases
+from ..aliases import AliasSets
 from ..context import (
     OptimizerContext,
     Placement,
@@ -56,7 +56,7 @@ def _make_operators_write_in_place(ctx: OptimizerContext, in_place_variants: dic
     if ctx.fused:
         return False
     graph = ctx.graph_module.graph
-    aliases = Aliases(graph)
+    aliases = AliasSets(graph)
     changed = False
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in in_place_variants:
@@ -75,18 +75,18 @@ def _make_operators_write_in_place(ctx: OptimizerContext, in_place_variants: dic
             continue
         if epilogue is not None:
             epilogue.replace_all_uses_with(node)
-            aliases.remove(epilogue)
+            aliases.remove_node(epilogue)
             graph.erase_node(epilogue)
         node.target = in_place_variants[node.target]
         node.meta["val"] = value_of(base)
-        aliases.join(node, base)
+        aliases.record_shared_memory(node, base)
         changed = True
     if changed:
         ctx.graph_module.recompile()
     return changed
 
 
-def _reads_base_through_another_argument(node: Node, base: Node, aliases: Aliases) -> bool:
+def _reads_base_through_another_argument(node: Node, base: Node, aliases: AliasSets) -> bool:
     """Return whether a node also reads the memory of `base` through another argument."""
     remaining_arguments: list[Node] = []
     map_arg((node.args[1:], node.kwargs), remaining_arguments.append)
@@ -126,15 +126,15 @@ def _is_dense_node(node: Node) -> bool:
 
 
 def _is_last_use(
-    ctx: OptimizerContext, base: Node, node: Node, epilogue: Node | None, aliases: Aliases
+    ctx: OptimizerContext, base: Node, node: Node, epilogue: Node | None, aliases: AliasSets
 ) -> bool:
     """Return whether the memory of `base` is not read after `node`, except through the result."""
-    shared = aliases.of(base)
+    shared = aliases.possible_aliases_of(base)
     if any(alias.op != "call_function" for alias in shared if epilogue is None or alias is not base):
         return False
     outputs = {output for output in graph_outputs(ctx.graph_module) if isinstance(output, Node)}
     # The graph may return the written input itself, but no other tensor over the memory of the input.
-    lasting = shared if epilogue is None else shared | aliases.of(node)
+    lasting = shared if epilogue is None else shared | aliases.possible_aliases_of(node)
     if not outputs.isdisjoint(lasting - {epilogue}):
         return False
     readers = {user for alias in shared for user in alias.users} - {node, epilogue}
