@@ -58,7 +58,7 @@ const conformanceQuery = (() => {
   const example = (key) => CLOSED[key] ? CLOSED[key][0]
     : { seconds: ">2", dtype: "float32", torch: "2.13*", family: "fft" }[key] || "add";
 
-  /* Cache comparisons by value: a column has few different values. */
+  /* Cache the results of a comparison by value, because a column has few different values. */
   function remembered(test) {
     const known = new Map();
     return (value) => {
@@ -68,7 +68,8 @@ const conformanceQuery = (() => {
     };
   }
 
-  /* Match a value with stars: its parts must occur in this order. A regular expression can take exponential time. */
+  /* Match a value with stars: the parts between the stars must occur in this order. This takes linear time, while a
+     regular expression can take exponential time. */
   function pattern(value) {
     const [first, ...rest] = value.split("*"), last = rest.pop();
     if (last === undefined) return (text) => text === first;

@@ -1,12 +1,13 @@
 "use strict";
-/* Draw the matrices of one leg, one per subject kind. page.js, which follows, defines the data and the helpers. */
+/* Draw the matrices of one leg, one per subject kind. page.js, which the page includes after this file, defines the data and the
+   helpers. */
 const KIND_NAMES = { operator: "Operators", overload: "Overloads", module: "Modules", optimizer: "Optimizers",
   device: "Device", api: "Behaviours", collective: "Collectives", world: "Worlds", other: "Other" };
-/* Subject kinds with few subjects and many properties: they are drawn as a tree, since a matrix would be sparse. */
+/* Subject kinds with few subjects and many properties, which are drawn as a tree because a matrix would be nearly empty. */
 const TREES = ["api", "device", "world"];
 let kindShown = "";
 
-/* Return one square for each dtype, or a single letter if all dtypes have the same verdict. */
+/* Return the HTML of a cell: one square for each dtype, or a single letter if all dtypes have the same verdict. */
 function squares(item, found) {
   const all = found.map(([, letter]) => letter).join("");
   if (all === all[0].repeat(all.length)) return `<i class="v-${letters[all[0]]}">${all[0]}</i>`;
@@ -102,7 +103,7 @@ function drawTree(chosen) {
   }).join("");
 }
 
-/* Add rows when the user scrolls to them: a full run has 700 rows with 30 cells each. */
+/* Add rows only when the user scrolls to them, because a full run has 700 rows with 30 cells each. */
 let filling = 0;
 function fill(body, box, lines) {
   const turn = ++filling;

@@ -1,5 +1,6 @@
 "use strict";
-/* Draw the first view: all legs side by side. page.js, which follows, defines the data and the helpers. */
+/* Draw the first view: all legs side by side. page.js, which the page includes after this file, defines the data and the
+   helpers. */
 const SUBJECTS = 50;
 let gathered, subjectsShown = SUBJECTS;
 
@@ -15,7 +16,7 @@ function gather() {
       const found = passing(entry, item);
       if (!found.length) continue;
       const name = entry.properties[item[1]], kind = item[6];
-      /* A run has about a thousand behaviours, so their areas are the rows. */
+      /* A run has about a thousand behaviours, so each row is an area and not a behaviour. */
       const shownName = data.kinds[kind] === "api" ? entry.subjects[item[0]] : name, key = `${kind} ${shownName}`;
       if (!properties.has(key)) properties.set(key, { kind, name: shownName, cells: [] });
       const row = properties.get(key).cells;
@@ -32,7 +33,7 @@ function gather() {
       });
     }
   });
-  /* List each of these results in every leg: the legs in which it passes are informative too. */
+  /* Add the verdict of each unexpected result in every leg, because the legs in which the result passes are informative too. */
   data.legs.forEach((entry, number) => {
     for (const item of entry.cases) {
       const rows = subjects.get(entry.subjects[item[0]]);
@@ -66,7 +67,7 @@ function legTable() {
       `<td class="n">${(entry.seconds / 60).toFixed(1)}</td></tr>`).join("") + "</tbody></table>";
 }
 
-/* Draw the properties of one subject kind in all legs. The rows of behaviours are their areas. */
+/* Draw the properties of one subject kind in all legs. Each row is a property, or an area of behaviours. */
 function propertyTable(properties) {
   const cell = (found) => !found ? "<td></td>"
     : `<td><b class="v-${letters[found.letter]}" title="${found.count} results">` +
@@ -108,12 +109,12 @@ function subjectEntry(group, open) {
     `<div class="scroll">${table()}</div>${repeats}</details>`;
 }
 
-/* Return a collapsed snippet. */
+/* Return the HTML of a collapsed snippet. */
 const scriptOf = (script) => '<details class="script"><summary>script that shows it</summary>' +
   `<p><button class="copy" data-copy="${text(script)}">copy</button></p>` +
   `<pre tabindex="0">${text(script)}</pre></details>`;
 
-/* Draw the causes: the number of results, and the result to inspect first. */
+/* Return the HTML table of the causes: the number of results, and the result to inspect first. */
 function causeTable() {
   return "<table><thead><tr><th>results</th><th>of</th><th>look first at</th><th>command</th></tr></thead><tbody>" +
     data.causes.map((cause) => {
@@ -126,7 +127,7 @@ function causeTable() {
     }).join("") + "</tbody></table>";
 }
 
-/* Draw the level of a leg, and the missing results of the next level by cause. */
+/* Return the HTML of a leg's level: the level that it holds, or the results that are missing for a level, by cause. */
 function levelEntry(entry) {
   const name = data.legs.length > 1 ? `${text(data.legs[entry.leg].name)}: ` : "";
   const share = `${entry.passed.toLocaleString()} of ${entry.due.toLocaleString()} results pass`;

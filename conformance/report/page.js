@@ -10,7 +10,7 @@ let leg, cells, view = "overview", shown = PAGE, predicate = null;
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const text = (value) => String(value).replace(/[&<>"']/g, (char) => escapes[char]);
-/* Return a word as a button that shows the meaning of a term of the glossary. */
+/* Return the HTML of a word: a button that shows the word's meaning if the word is a term of the glossary. */
 const term = (name, shown = name) => (name in data.terms
   ? `<button class="term" data-term="${text(name)}" title="${text(data.terms[name])}">${text(shown)}</button>` : text(shown));
 const verdictOf = (item, index) => (item[3].length === 1 ? item[3] : item[3][index]);
@@ -36,7 +36,7 @@ function chooseLeg(index) {
   draw();
 }
 
-/* Read the view, the leg and the query from the address, so that links keep them. */
+/* Read the view, the leg and the query from the page's address, and return the leg's index. A link thus shows the same view. */
 function readAddress() {
   const words = new URLSearchParams(location.hash.replace("#show-", "view=").replace(/^#/, ""));
   view = VIEWS.includes(words.get("view")) ? words.get("view") : "overview";
@@ -93,7 +93,7 @@ class QueryRow {
 }
 const queryRow = new QueryRow();
 
-/* Return the number of results that ran, with the number of the level if that is larger. */
+/* Return the text "N results ran", or "N of M results ran" if the level has more results than ran. */
 function ran(entry) {
   const count = Object.entries(entry.totals).reduce((sum, [name, number]) => name === "skip" ? sum : sum + number, 0);
   return `${count.toLocaleString()}${count < entry.planned ? ` of ${entry.planned.toLocaleString()}` : ""} results ran`;
