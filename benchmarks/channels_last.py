@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from benchmarks.compile_steady_state import Block
+from benchmarks.compile_steady_state import ResNetBlock
 from benchmarks.measure import medians_of, print_figure
 
 _BATCH, _SIZE = 8, 64
@@ -27,11 +27,18 @@ def resnet18() -> nn.Module:
     layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
     layers.append(nn.MaxPool2d(3, 2, 1))
     for index, outputs in enumerate(widths[1:]):
-        layers += [Block(widths[index], outputs, 1 if index == 0 else 2), Block(outputs, outputs, 1)]
+        layers += [
+            ResNetBlock(widths[index], outputs, 1 if index == 0 else 2),
+            ResNetBlock(outputs, outputs, 1),
+        ]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
-def _calls(model: nn.Module, x: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:
+def forward_and_training_calls(
+    model: nn.Module, x: torch.Tensor
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return a function that runs the forward pass, and a function that runs a training step."""
+
     def forward() -> None:
         with torch.no_grad():
             model.eval()(x)
@@ -52,8 +59,8 @@ def main() -> None:
         x = torch.randn(_BATCH, 3, _SIZE, _SIZE, dtype=dtype)
         permuted = copy.deepcopy(contiguous).to(memory_format=torch.channels_last)
         calls = zip(
-            _calls(contiguous, x),
-            _calls(permuted, x.contiguous(memory_format=torch.channels_last)),
+            forward_and_training_calls(contiguous, x),
+            forward_and_training_calls(permuted, x.contiguous(memory_format=torch.channels_last)),
             ("forward", "training step"),
             strict=True,
         )

@@ -44,7 +44,7 @@ def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> di
     parts = list(whole.chunk(size)) if is_root else None
     wait = torch.hpu.synchronize if device == "hpu" else lambda: None  # type: ignore[attr-defined]
 
-    def with_wait(call: Callable[[], object]) -> Callable[[], object]:
+    def waiting_call(call: Callable[[], object]) -> Callable[[], object]:
         def call_and_wait() -> None:
             call()
             wait()
@@ -52,18 +52,18 @@ def collective_calls(elements: int, device: str, group: dist.ProcessGroup) -> di
         return call_and_wait
 
     return {
-        "all_reduce": with_wait(lambda: dist.all_reduce(whole, group=group)),
-        "reduce": with_wait(lambda: dist.reduce(whole, 0, group=group)),
-        "broadcast": with_wait(lambda: dist.broadcast(whole, 0, group=group)),
-        "all_gather": with_wait(lambda: dist.all_gather_into_tensor(whole, part, group=group)),
-        "reduce_scatter": with_wait(lambda: dist.reduce_scatter_tensor(part, whole, group=group)),
-        "all_to_all": with_wait(lambda: dist.all_to_all_single(other, whole, group=group)),
-        "gather": with_wait(lambda: dist.gather(part, parts, 0, group=group)),
-        "scatter": with_wait(lambda: dist.scatter(part, parts, 0, group=group)),
+        "all_reduce": waiting_call(lambda: dist.all_reduce(whole, group=group)),
+        "reduce": waiting_call(lambda: dist.reduce(whole, 0, group=group)),
+        "broadcast": waiting_call(lambda: dist.broadcast(whole, 0, group=group)),
+        "all_gather": waiting_call(lambda: dist.all_gather_into_tensor(whole, part, group=group)),
+        "reduce_scatter": waiting_call(lambda: dist.reduce_scatter_tensor(part, whole, group=group)),
+        "all_to_all": waiting_call(lambda: dist.all_to_all_single(other, whole, group=group)),
+        "gather": waiting_call(lambda: dist.gather(part, parts, 0, group=group)),
+        "scatter": waiting_call(lambda: dist.scatter(part, parts, 0, group=group)),
     }
 
 
-def host_calls(device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
+def calls_with_host_wait(device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
     """Return collectives that the host waits for: a barrier and collectives of Python objects."""
     kept_on = torch.device(device)
     size = dist.get_world_size()
@@ -135,7 +135,7 @@ def run_rank(number: int, size: int, rendezvous: str) -> None:
         targets = {name: TARGETS.get(size_label) for name in host}
         targets["all_reduce"] = ALL_REDUCE_TARGETS.get(size_label)
         compare_calls(host, device, turns, f" of {size_label}, {size} ranks", targets)
-    waited_for = host_calls("cpu", gloo), host_calls("hpu", hccl)
+    waited_for = calls_with_host_wait("cpu", gloo), calls_with_host_wait("hpu", hccl)
     compare_calls(*waited_for, 300, f", {size} ranks", dict.fromkeys(waited_for[0], OBJECT_TARGET))
     steps = training_step("cpu", gloo), training_step("hpu", hccl)
     compare_calls(

@@ -15,7 +15,7 @@ from torch import nn
 from benchmarks.measure import best_of, geometric_mean, print_figure
 
 
-class Block(nn.Module):
+class ResNetBlock(nn.Module):
     """The basic block of a ResNet."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -40,7 +40,7 @@ def resnet18() -> tuple[nn.Module, torch.Tensor]:
     widths = (16, 16, 32, 64, 128)
     layers: list[nn.Module] = [nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     for index, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
-        layers += [Block(inputs, outputs, 1 if index == 0 else 2), Block(outputs, outputs, 1)]
+        layers += [ResNetBlock(inputs, outputs, 1 if index == 0 else 2), ResNetBlock(outputs, outputs, 1)]
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
     return nn.Sequential(*layers), torch.randn(4, 3, 64, 64)
 
@@ -71,7 +71,7 @@ MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = 
 }
 
 
-def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
+def make_training_step(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
     """Compile a model with a backend; return a function that runs forward and backward on the input `x`."""
     compiled = torch.compile(model, backend=backend)
 
@@ -92,8 +92,8 @@ def main() -> None:
         torch._dynamo.reset()
         torch.manual_seed(0)
         model, x = make()
-        host = step_of(model, x, "inductor")
-        device = step_of(copy.deepcopy(model).to("hpu"), x.to("hpu"), "hpu_backend")
+        host = make_training_step(model, x, "inductor")
+        device = make_training_step(copy.deepcopy(model).to("hpu"), x.to("hpu"), "hpu_backend")
         for _ in range(3):
             host()
             device()

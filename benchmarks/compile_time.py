@@ -34,7 +34,7 @@ def first_step(name: str, device: str) -> float:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model, x = getattr(models, name)()
-    step = models.step_of(model.to(device), x.to(device), DEVICES[device])
+    step = models.make_training_step(model.to(device), x.to(device), DEVICES[device])
     start = time.perf_counter()
     step()
     return time.perf_counter() - start

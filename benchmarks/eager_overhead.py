@@ -9,7 +9,7 @@ import torch
 from benchmarks.measure import best_of, geometric_mean, print_figure
 
 
-def calls_on(device: str) -> dict[str, Callable[[], object]]:
+def small_calls_on(device: str) -> dict[str, Callable[[], object]]:
     """Return calls on float32[8, 8] tensors of a device, by name."""
     a, b = torch.randn(8, 8, device=device), torch.randn(8, 8, device=device)
     return {
@@ -24,7 +24,7 @@ def calls_on(device: str) -> dict[str, Callable[[], object]]:
 def main() -> None:
     """Measure all calls, and print the ratios and their geometric mean."""
     torch.set_num_threads(1)
-    cpu, hpu = calls_on("cpu"), calls_on("hpu")
+    cpu, hpu = small_calls_on("cpu"), small_calls_on("hpu")
     ratios = []
     for name in cpu:
         host, device = best_of([cpu[name], hpu[name]], calls=5000, rounds=15)

@@ -21,7 +21,7 @@ SIZE = 32
 LONGEST_WAIT = 300.0
 
 
-def chain(x: torch.Tensor) -> torch.Tensor:
+def chain_of_small_operators(x: torch.Tensor) -> torch.Tensor:
     """Apply OPERATORS elementwise operators in sequence."""
     y = x
     for _ in range(OPERATORS // 4):
@@ -30,10 +30,12 @@ def chain(x: torch.Tensor) -> torch.Tensor:
 
 
 def capture_chain(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """Capture `chain` on the input `x`. Return the graph and the tensor that its replays write."""
+    """Capture `chain_of_small_operators` on the input `x`. Return the graph and the tensor that its replays
+    write.
+    """
     graph = _C.Graph()
     graph.begin()
-    result = chain(x)
+    result = chain_of_small_operators(x)
     graph.end()
     return graph, result
 
@@ -61,8 +63,10 @@ def main() -> None:
         fused.prepare()
         if not wait_until_fused(fused):
             print("fused replay: not measured, the graph was not compiled (is there a C++ compiler?)")
-        times = best_of([lambda: chain(x), interpreted.replay, fused.replay], calls=200, rounds=15)
-        expected = chain(x)
+        times = best_of(
+            [lambda: chain_of_small_operators(x), interpreted.replay, fused.replay], calls=200, rounds=15
+        )
+        expected = chain_of_small_operators(x)
         for graph, result in ((interpreted, first), (fused, second)):
             result.zero_()
             graph.replay()

@@ -17,7 +17,7 @@ from torch import nn
 from benchmarks.measure import best_of, print_figure
 
 
-def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
+def make_training_step(device: str, finish: Callable[[], None]) -> Callable[[], None]:
     """Return a training step: forward, backward and SGD with momentum on eight float32 layers of width 32.
 
     Args:
@@ -45,11 +45,11 @@ def measure() -> None:
     from habana_frameworks.torch import _C
 
     torch.set_num_threads(1)
-    host = step_on("cpu", lambda: None)
+    host = make_training_step("cpu", lambda: None)
     for _ in range(5):
         host()
     _C.lazy_start(1)
-    device = step_on("hpu", lambda: _C.lazy_flush(False))
+    device = make_training_step("hpu", lambda: _C.lazy_flush(False))
     times = best_of([host, device], calls=100, rounds=15)
     torch.hpu.synchronize()
     stats = _C.recipe_cache_stats()

@@ -13,7 +13,7 @@ from benchmarks.measure import print_figure
 STEPS = 50
 
 
-def steps_on(device: str, activities: list[ProfilerActivity]) -> float:
+def seconds_of_profiled_steps(device: str, activities: list[ProfilerActivity]) -> float:
     """Return the seconds of `STEPS` steps of an MLP under a profiler, including the start and the end of the
     profiler.
     """
@@ -35,7 +35,10 @@ def main() -> None:
     """Measure the steps on both devices in alternation, and print the medians and their ratio."""
     torch.set_num_threads(1)
     cpu, hpu = ProfilerActivity.CPU, ProfilerActivity.HPU
-    pairs = [(steps_on("cpu", [cpu]), steps_on("hpu", [cpu, hpu])) for _ in range(11)]
+    pairs = [
+        (seconds_of_profiled_steps("cpu", [cpu]), seconds_of_profiled_steps("hpu", [cpu, hpu]))
+        for _ in range(11)
+    ]
     host, device = (median(times) for times in zip(*pairs, strict=True))
     print_figure(
         f"{STEPS} profiled steps: {host * 1e3:.0f} ms on cpu, {device * 1e3:.0f} ms on hpu, ratio",

@@ -194,7 +194,7 @@ def write_smi_script(environment: Environment) -> None:
     script.chmod(0o755)
 
 
-def make_overlay(base: Environment, driver: Environment, name: str) -> Environment:
+def make_overlay_environment(base: Environment, driver: Environment, name: str) -> Environment:
     """Return an overlay of the environment ``base`` whose torch has the version label of a fork-like build.
 
     The overlay contains links only. It is recreated if the torch of ``base`` has changed. ``driver`` is an
@@ -208,12 +208,12 @@ def make_overlay(base: Environment, driver: Environment, name: str) -> Environme
     return environment
 
 
-def prepare_fork(device: Environment) -> Environment:
+def prepare_fork_environment(device: Environment) -> Environment:
     """Return the environment ``fork``: an overlay of ``device`` with a fork-like torch.
 
     The overlay uses the core for the public torch (``habana_frameworks/torch/_loader.py``).
     """
-    environment = make_overlay(device, device, "fork")
+    environment = make_overlay_environment(device, device, "fork")
     with device.session.chdir(BACKEND):
         build = ("python", "setup.py", "--quiet", "build_ext", "--inplace")
         environment.run(*build, silent=True, env={"HPU_REFERENCE_KEY": "HPU"})

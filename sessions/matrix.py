@@ -14,7 +14,7 @@ from pathlib import Path
 import nox
 
 from sessions import wheel as wheels
-from sessions.environments import ROOT, Environment, make_overlay
+from sessions.environments import ROOT, Environment, make_overlay_environment
 
 TARGET = "hpu-reference"
 #: The default builds as SPEC:KIND[:LEVEL]. A build without a level has the level of the command.
@@ -74,7 +74,7 @@ def run_matrix(session: nox.Session) -> None:
         environment = environments[spec]
         if cell["kind"] == "fork-like":
             if spec not in forks:
-                forks[spec] = make_overlay(environment, driver, f"torch-{spec}-fork")
+                forks[spec] = make_overlay_environment(environment, driver, f"torch-{spec}-fork")
             environment = forks[spec]
         arguments = ["--target", TARGET, "--mode", cell["mode"], "--level", cell["level"], "--part"]
         # Continue after a failed cell. Its results contain the reason, or the table shows that it has no

@@ -35,7 +35,7 @@ tinyaccel = ["csrc/*", "build/*/*.so"]
 """
 
 
-def build(output: Path) -> Path:
+def build_variant_wheel(output: Path) -> Path:
     """Build the wheel into a folder and return its path. Needs torch, setuptools, ninja and a compiler."""
     subprocess.run([sys.executable, "-m", "tinyaccel_build"], cwd=VENDOR, check=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -58,7 +58,7 @@ def main() -> None:
     """Build the wheel into the folder on the command line, and print the path of the wheel."""
     parser = argparse.ArgumentParser(prog="python -m sessions.variant_wheel", description=main.__doc__)
     parser.add_argument("output", type=Path, metavar="DIR", help="folder for the wheel")
-    print(build(parser.parse_args().output.resolve()))
+    print(build_variant_wheel(parser.parse_args().output.resolve()))
 
 
 if __name__ == "__main__":

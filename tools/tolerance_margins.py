@@ -42,7 +42,7 @@ _BEGIN, _END = "<!-- margins -->", "<!-- end of margins -->"
 
 
 @dataclasses.dataclass(frozen=True)
-class Margin:
+class ToleranceMargin:
     """The margins of one operator in one dtype. ``decomposed`` is None if torch has no decomposition."""
 
     operator: str
@@ -53,7 +53,7 @@ class Margin:
     decomposed: float | None
 
 
-class _Decomposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class ReplaceByDecompositions(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Replaces each call of an overload by torch's decomposition, if there is one."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class _Decomposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def margin_of(subject: Subject, dtype: torch.dtype) -> Margin | None:
+def tolerance_margin_of(subject: Subject, dtype: torch.dtype) -> ToleranceMargin | None:
     """Return the margins of an operator in a dtype; None if no sample has a rounded floating-point result."""
     samples = samples_of(subject, dtype)
     narrowest, cpu, decomposed = float("inf"), 0.0, None
@@ -83,20 +83,20 @@ def margin_of(subject: Subject, dtype: torch.dtype) -> Margin | None:
         if reference.call.relation is not None:
             continue
         name = reference.tolerance_rule.name
-        narrowest = min([narrowest, *_widths(reference)])
-        cpu = max([cpu, *_used_parts(reference, reference.outputs)])
-        mode = _Decomposed()
+        narrowest = min([narrowest, *_narrowest_tolerances(reference)])
+        cpu = max([cpu, *_used_shares_of_tolerance(reference, reference.outputs)])
+        mode = ReplaceByDecompositions()
 
-        def call(mode: _Decomposed = mode, sample: Any = sample) -> Any:
+        def call(mode: ReplaceByDecompositions = mode, sample: Any = sample) -> Any:
             with mode:
                 return call_operator(subject.info, to_host(sample))
 
         outcome = attempt(call)
         if mode.used and outcome.ok:
-            decomposed = max([decomposed or 0.0, *_used_parts(reference, outcome.value)])
+            decomposed = max([decomposed or 0.0, *_used_shares_of_tolerance(reference, outcome.value)])
     if not name or narrowest == float("inf"):
         return None
-    return Margin(subject.name, dtype, name, narrowest, cpu, decomposed)
+    return ToleranceMargin(subject.name, dtype, name, narrowest, cpu, decomposed)
 
 
 def tolerance_of(reference: Reference, index: int) -> Tolerance:
@@ -106,7 +106,7 @@ def tolerance_of(reference: Reference, index: int) -> Tolerance:
     )
 
 
-def tolerances(reference: Reference) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+def values_and_allowed_errors(reference: Reference) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Yield index, high-precision values and allowed errors of each floating-point tensor of a reference."""
     outputs = trees.tensors(reference.outputs)
     wides = trees.tensors(reference.high_precision)
@@ -118,8 +118,8 @@ def tolerances(reference: Reference) -> Iterator[tuple[int, torch.Tensor, torch.
         yield index, wide.double(), tolerance.allowed(size if moved is None else size + moved)
 
 
-def _widths(reference: Reference) -> Iterator[float]:
-    for index, wide, allowed in tolerances(reference):
+def _narrowest_tolerances(reference: Reference) -> Iterator[float]:
+    for index, wide, allowed in values_and_allowed_errors(reference):
         dtypes = trees.tensors(reference.outputs)[index].dtype, reference.coarsest_dtype
         unit = max(torch.finfo(dtype).eps for dtype in dtypes)
         least = max(torch.finfo(dtype).tiny for dtype in dtypes) / unit
@@ -128,9 +128,9 @@ def _widths(reference: Reference) -> Iterator[float]:
             yield float((allowed / (unit * wide.abs()))[counts].min())
 
 
-def _used_parts(reference: Reference, result: Any) -> Iterator[float]:
+def _used_shares_of_tolerance(reference: Reference, result: Any) -> Iterator[float]:
     leaves = trees.tensors(result)
-    for index, wide, allowed in tolerances(reference):
+    for index, wide, allowed in values_and_allowed_errors(reference):
         if index >= len(leaves) or leaves[index].shape != wide.shape:
             continue
         unit = torch.finfo(leaves[index].dtype)
@@ -139,19 +139,19 @@ def _used_parts(reference: Reference, result: Any) -> Iterator[float]:
             yield float(((leaves[index].double() - wide).abs() / allowed)[counts].max())
 
 
-def margins(word: str = "") -> Iterator[Margin]:
+def margins_of_operators(word: str = "") -> Iterator[ToleranceMargin]:
     """Yield the margins of all operators whose name contains ``word``."""
     for subject in cast("list[Subject]", catalogue.subjects("operator")):
         if word not in subject.name:
             continue
         for dtype in DTYPES:
-            if dtype in subject.info.dtypes and (margin := margin_of(subject, dtype)) is not None:
+            if dtype in subject.info.dtypes and (margin := tolerance_margin_of(subject, dtype)) is not None:
                 yield margin
 
 
-def table(rows: Iterable[Margin]) -> str:
+def margins_table(rows: Iterable[ToleranceMargin]) -> str:
     """Return the margins per class of tolerance rules and dtype as a Markdown table."""
-    by_class: dict[tuple[str, str], list[Margin]] = collections.defaultdict(list)
+    by_class: dict[tuple[str, str], list[ToleranceMargin]] = collections.defaultdict(list)
     for row in rows:
         by_class[(row.rule, str(row.dtype).removeprefix("torch."))].append(row)
     lines = [
@@ -181,12 +181,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-k", dest="word", default="", help="measure only operators that contain this word")
     parser.add_argument("--list", action="store_true", help="print each operator too")
     options = parser.parse_args(arguments)
-    rows = list(margins(options.word))
+    rows = list(margins_of_operators(options.word))
     if options.list:
         for row in rows:
             decomposed = "" if row.decomposed is None else f"{row.decomposed:.3f}"
             print(f"{row.rule} {row.operator} {row.dtype} {row.narrowest:.3g} {row.cpu:.3f} {decomposed}")
-    text = table(rows)
+    text = margins_table(rows)
     print(text)
     if options.page is not None:
         before, _, rest = options.page.read_text().partition(_BEGIN)

@@ -48,7 +48,7 @@ class Rule:
     allowed: re.Pattern[str] | None
     docstring: bool
 
-    def breaks(self, text: str) -> Iterator[int]:
+    def match_positions(self, text: str) -> Iterator[int]:
         """Yield the offset of each match that is not allowed."""
         spans = [match.span() for match in self.allowed.finditer(text)] if self.allowed else []
         for match in self.pattern.finditer(text):
@@ -57,7 +57,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Passage:
+class TextPassage:
     """A piece of English: its first line number, its text, and whether it is a docstring."""
 
     line: int
@@ -65,7 +65,7 @@ class Passage:
     docstring: bool = False
 
 
-def rules(path: Path = RULES) -> list[Rule]:
+def load_rules(path: Path = RULES) -> list[Rule]:
     """Return the rules. Raise KeyError or re.error for a malformed rule."""
     return [
         Rule(
@@ -79,7 +79,7 @@ def rules(path: Path = RULES) -> list[Rule]:
     ]
 
 
-def passages(path: Path, text: str) -> Iterator[Passage]:
+def text_passages(path: Path, text: str) -> Iterator[TextPassage]:
     """Yield the English of a file: prose of Markdown, comments, docstrings and messages."""
     if path.suffix == ".md":
         yield from _markdown_passages(text)
@@ -88,19 +88,19 @@ def passages(path: Path, text: str) -> Iterator[Passage]:
     else:
         for number, line in enumerate(text.splitlines(), 1):
             if "//" in line:
-                yield Passage(number, line.partition("//")[2].strip(" /"))
+                yield TextPassage(number, line.partition("//")[2].strip(" /"))
 
 
-def _markdown_passages(text: str) -> Iterator[Passage]:
+def _markdown_passages(text: str) -> Iterator[TextPassage]:
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced:
-            yield Passage(number, re.sub(r"`[^`]*`", "`", line))
+            yield TextPassage(number, re.sub(r"`[^`]*`", "`", line))
 
 
-def _python_passages(text: str) -> Iterator[Passage]:
+def _python_passages(text: str) -> Iterator[TextPassage]:
     tree = ast.parse(text)
     docstrings: set[int] = set()
     for node in ast.walk(tree):
@@ -108,27 +108,27 @@ def _python_passages(text: str) -> Iterator[Passage]:
             match node.body:
                 case [ast.Expr(ast.Constant(str(words)) as constant), *_]:
                     docstrings.add(id(constant))
-                    yield Passage(constant.lineno, words, docstring=True)
+                    yield TextPassage(constant.lineno, words, docstring=True)
     for node in ast.walk(tree):
         if id(node) in docstrings:
             continue
         match node:
             # Only a string of several words is a message. Names, paths and code are skipped.
             case ast.Constant(str(words)) if re.search(r"[a-z]+ [a-z]+ ", words) and "\n    " not in words:
-                yield Passage(node.lineno, words)
+                yield TextPassage(node.lineno, words)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            yield Passage(token.start[0], token.string.lstrip("#: "))
+            yield TextPassage(token.start[0], token.string.lstrip("#: "))
 
 
 def rule_matches(path: Path, text: str, active_rules: Iterable[Rule]) -> Iterator[str]:
     """Yield a line for each match of a rule in a file."""
     active_rules = list(active_rules)
-    for passage in passages(path, text):
+    for passage in text_passages(path, text):
         for rule in active_rules:
             if rule.docstring and not passage.docstring:
                 continue
-            for offset in rule.breaks(passage.text):
+            for offset in rule.match_positions(passage.text):
                 line = passage.line + passage.text.count("\n", 0, offset)
                 start = passage.text.rfind("\n", 0, offset) + 1
                 line_text = passage.text[start:].partition("\n")[0].strip()
@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
     listed = subprocess.run(
         ["git", "ls-files", "--", *arguments], check=True, capture_output=True, text=True
     ).stdout.splitlines()
-    active_rules = rules()
+    active_rules = load_rules()
     broken = [
         line
         for name in listed

@@ -135,6 +135,6 @@ def repository_url() -> str:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (UsageError, bake.Unreadable) as error:
+    except (UsageError, bake.UnreadableBakeFile) as error:
         print(f"docker: {error}", file=sys.stderr)
         sys.exit(2)

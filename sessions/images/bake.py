@@ -16,7 +16,7 @@ _KNOWN = {"inherits", "context", "dockerfile", "target", "args", "tags"}
 _VARIABLE = re.compile(r"\$\{([A-Z]+)\}")
 
 
-class Unreadable(Exception):
+class UnreadableBakeFile(Exception):
     """Error: the bake file contains something that this reader does not support."""
 
 
@@ -41,9 +41,11 @@ def load_images(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[s
     try:
         data = json.loads(file.read_text(), object_pairs_hook=_object_without_duplicates)
     except ValueError as error:
-        raise Unreadable(f"{file.name} is not JSON ({error}); fix it") from None
+        raise UnreadableBakeFile(f"{file.name} is not JSON ({error}); fix it") from None
     if unknown := sorted(set(data) - {"variable", "group", "target"}):
-        raise Unreadable(f"{file.name} has the unknown key {unknown[0]!r}. Use group, target or variable.")
+        raise UnreadableBakeFile(
+            f"{file.name} has the unknown key {unknown[0]!r}. Use group, target or variable."
+        )
     defaults = {name: body.get("default", "") for name, body in data.get("variable", {}).items()}
     variables = {name: values.get(name, default) for name, default in defaults.items()}
     groups = {name: list(body["targets"]) for name, body in data.get("group", {}).items()}
@@ -63,7 +65,7 @@ def load_images(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[s
             )
     for name, members in groups.items():
         if unknown := [member for member in members if member not in images]:
-            raise Unreadable(
+            raise UnreadableBakeFile(
                 f"group {name} lists {unknown[0]}, which is not an image. Define it or remove the entry."
             )
     return groups, images
@@ -77,7 +79,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in pairs:
         if name in content:
-            raise Unreadable(f"key {name} is defined twice. Define it once.")
+            raise UnreadableBakeFile(f"key {name} is defined twice. Define it once.")
         content[name] = value
     return content
 
@@ -87,12 +89,12 @@ def _with_inherited_values(
 ) -> dict[str, Any]:
     """Return a target with all inherited values. ``heirs`` are the targets that inherit from this target."""
     if name not in targets or name in heirs:
-        raise Unreadable(
+        raise UnreadableBakeFile(
             f"target {name} is inherited but does not exist, or it inherits itself. Fix the key inherits."
         )
     body = targets[name]
     if unknown := set(body) - _KNOWN:
-        raise Unreadable(
+        raise UnreadableBakeFile(
             f"target {name} has the unknown key {min(unknown)!r}. Use one of {', '.join(sorted(_KNOWN))}."
         )
     complete: dict[str, Any] = {"args": {}}
@@ -113,12 +115,12 @@ def _with_variable_values(value: Any, variables: Mapping[str, str]) -> Any:
 
     def value_of_variable(match: re.Match[str]) -> str:
         if match[1] not in variables:
-            raise Unreadable(f"variable {match[1]} is not defined. Add it to the key variable.")
+            raise UnreadableBakeFile(f"variable {match[1]} is not defined. Add it to the key variable.")
         return variables[match[1]]
 
     filled = _VARIABLE.sub(value_of_variable, value)
     if "${" in filled:
-        raise Unreadable(
+        raise UnreadableBakeFile(
             f"{value!r} contains an expression. This reader supports only plain variables. Write out "
             "the value."
         )

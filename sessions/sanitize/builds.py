@@ -89,7 +89,7 @@ def compiler_library_path(name: str) -> str:
     return path
 
 
-def start_command() -> tuple[str, ...]:
+def address_layout_command() -> tuple[str, ...]:
     """Return the command prefix that starts a program with the sanitizer's address ranges free.
 
     ThreadSanitizer of gcc before 14 does not support address layouts with more than 28 random bits.

@@ -10,7 +10,7 @@ from pathlib import Path
 _VARYING = re.compile(r"0x[0-9a-f]+|\b[TM]\d+\b|==\d+==|tid=\d+|\(pid=\d+\)")
 
 
-def summaries(reports: Path) -> Counter[str]:
+def count_report_summaries(reports: Path) -> Counter[str]:
     """Count the reports in a folder by their summary."""
     counts: Counter[str] = Counter()
     for path in reports.iterdir():

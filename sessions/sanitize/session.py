@@ -8,8 +8,8 @@ import shutil
 import nox
 
 from sessions.environments import ROOT, Environment, build_copy, install_torch
-from sessions.sanitize.builds import SANITIZER_BUILDS, process_variables, start_command
-from sessions.sanitize.reports import summaries
+from sessions.sanitize.builds import SANITIZER_BUILDS, address_layout_command, process_variables
+from sessions.sanitize.reports import count_report_summaries
 
 FOLDER = ROOT / ".nox" / "sanitize"
 #: Folders and files of tests for threads, streams, lifetimes, graph recording, compilation and ranks.
@@ -61,11 +61,11 @@ def _passes_without_reports(
         environment.run(
             *("python", "-m", "pytest", "-q", *workers, *omitted_tests, *(pytest_arguments or TESTS)),
             env=process_variables(build, core, reports),
-            through=start_command(),
+            through=address_layout_command(),
         )
     except nox.command.CommandFailed:
         passed = False
-    report_counts = summaries(reports)
+    report_counts = count_report_summaries(reports)
     for text, count in report_counts.most_common():
         session.log(f"{count} × {text}")
     session.log(

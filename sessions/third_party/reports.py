@@ -51,13 +51,16 @@ def read_reports(
     If the name of a report ends in `RANK`, the ranks that a test has started may have written further
     reports. The test then passes only if it passes in all these reports.
     """
-    alone = {test for report in retry_reports for test in _passed(report)}
+    alone = {test for report in retry_reports for test in _passed_tests_in_report(report)}
     alone -= {
-        test for report in retry_reports for rank in _rank_reports(report) for test, _ in _failures(rank)
+        test
+        for report in retry_reports
+        for rank in _rank_reports(report)
+        for test, _ in _failures_in_report(rank)
     }
     outcome = ProgramTestResults(program, name, releases)
     for report in reports:
-        failed = dict(failure for rank in _rank_reports(report) for failure in _failures(rank))
+        failed = dict(failure for rank in _rank_reports(report) for failure in _failures_in_report(rank))
         try:
             _add_report(outcome, report, alone, failed)
         except FileNotFoundError:
@@ -76,7 +79,7 @@ def _test_name(case: ElementTree.Element) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
 
 
-def _test_cases(report: Path) -> list[ElementTree.Element]:
+def _read_test_cases(report: Path) -> list[ElementTree.Element]:
     """Return the tests of a report; an empty list if the file is missing or broken."""
     try:
         return list(ElementTree.parse(report).iter("testcase"))
@@ -93,16 +96,16 @@ def _rank_reports(report: Path) -> list[Path]:
     )
 
 
-def _failures(report: Path) -> Iterator[tuple[str, str]]:
+def _failures_in_report(report: Path) -> Iterator[tuple[str, str]]:
     """Yield the failed tests of a report with their failure texts."""
-    for case in _test_cases(report):
+    for case in _read_test_cases(report):
         for tag in ("failure", "error"):
             if (failure := case.find(tag)) is not None:
                 yield _test_name(case), f"{failure.get('message', '')} {failure.text or ''}"
 
 
-def _passed(report: Path) -> Iterator[str]:
-    for case in _test_cases(report):
+def _passed_tests_in_report(report: Path) -> Iterator[str]:
+    for case in _read_test_cases(report):
         if all(case.find(tag) is None for tag in ("failure", "error", "skipped")):
             yield _test_name(case)
 

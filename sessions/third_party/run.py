@@ -1,7 +1,7 @@
 """Install and run the third-party programs, each in its own environment, with the device on its path.
 
 ``--tree NAME=PATH`` passes the source of a client that no package index has (a folder or an archive). Without
-the option, the row of the client reads "source not to be had".
+the option, the row of the client reads "source not available".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sessions.third_party.programs import THIRD_PARTY_PROGRAMS, ThirdPartyProgra
 from sessions.third_party.reports import RANK, ProgramTestResults, counts_sentence, page_lines, read_reports
 
 PAGE = ROOT / "docs" / "third-party-programs.md"
-NOT_TO_BE_HAD = "source not to be had"
+SOURCE_NOT_AVAILABLE = "source not available"
 
 
 def run_third_party_programs(session: nox.Session) -> None:
@@ -58,7 +58,7 @@ def run_third_party_programs(session: nox.Session) -> None:
         outcome
         for program in THIRD_PARTY_PROGRAMS
         if options.client is None or program.name in options.client
-        for outcome in outcomes_of(session, program, trees.get(program.name), output)
+        for outcome in run_and_read_outcomes(session, program, trees.get(program.name), output)
     ]
     text = "\n".join(page_lines(outcomes)) + "\n"
     (output / "third-party-programs.md").write_text(text)
@@ -70,12 +70,12 @@ def run_third_party_programs(session: nox.Session) -> None:
         session.error(f"{len(unexpected)} tests failed unexpectedly, first {unexpected[0]}")
 
 
-def outcomes_of(
+def run_and_read_outcomes(
     session: nox.Session, program: ThirdPartyProgram, tree: str | None, output: Path
 ) -> Iterator[ProgramTestResults]:
     """Run a client; yield one result for each run."""
     if program.has_tree and tree is None:
-        yield ProgramTestResults(program, "all", note=NOT_TO_BE_HAD)
+        yield ProgramTestResults(program, "all", note=SOURCE_NOT_AVAILABLE)
         return
     if program.python and interpreter_of(program.python) is None:
         yield ProgramTestResults(program, "all", note=f"Python {program.python} is not available")
@@ -122,7 +122,7 @@ def outcomes_of(
     if program.has_tree and program.is_installed:
         environment.install("--no-deps", "--no-build-isolation", str(source))
     if program.needs_data:
-        write_digits(source / "data" / "MNIST" / "raw")
+        write_random_mnist_images(source / "data" / "MNIST" / "raw")
         write_text(source / "data" / "wikitext-2.txt")
     for number, test_run in enumerate(program.runs):
         # Set HABANA_LOGS, because the driver installation of a machine with real devices sets it to another
@@ -141,7 +141,7 @@ def outcomes_of(
             reports = [folder / f"{number}-{index}{rank}.xml" for index in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
                 run_tests(environment, [*call, f"--junitxml={report}"], variables)
-            failed = last_failed(source) if test_run.retry_alone else []
+            failed = read_last_failed_tests(source) if test_run.retry_alone else []
             retry_reports = [folder / f"{number}-again-{index}{RANK}.xml" for index in range(len(failed))]
             for test, report in zip(failed, retry_reports, strict=True):
                 run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
@@ -155,7 +155,7 @@ def uninstall_excluded(environment: Environment, program: ThirdPartyProgram) -> 
         environment.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", name)
 
 
-def last_failed(source: Path) -> list[str]:
+def read_last_failed_tests(source: Path) -> list[str]:
     """Return the tests that failed in the last pytest run in a folder, as pytest arguments."""
     cache_file = source / ".pytest_cache" / "v" / "cache" / "lastfailed"
     return sorted(json.loads(cache_file.read_text())) if cache_file.is_file() else []
@@ -185,7 +185,7 @@ def commands_of_single_tests(
     return [[test, *arguments[1:]] for test in tests]
 
 
-def write_digits(folder: Path) -> None:
+def write_random_mnist_images(folder: Path) -> None:
     """Write random images and classes in MNIST's file format, as many as MNIST contains."""
     folder.mkdir(parents=True, exist_ok=True)
     random = Random(0)

@@ -373,7 +373,7 @@ def built_interposer() -> interposer.Interposer:
 @pytest.fixture
 def run_with_mutant(built_interposer: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
     def call_with_mutant(mutant: Mutant, call: Callable[[], Any]) -> tuple[Any, int, int]:
-        injected = interposer_description(operators.as_interposed(mutant), scalar_types())
+        injected = interposer_description(operators.to_interposed_mutant(mutant), scalar_types())
         built_interposer.activate(POINTS.index(mutant.point), injected)
         try:
             result = call()
@@ -541,7 +541,7 @@ def test_trigger_conditions_are_recorded_without_a_mutant(built_interposer: inte
     ]
     built_interposer.set_observed(
         POINTS.index("aten::add.Tensor"),
-        [interposer_description(operators.as_interposed(mutant), scalar_types()) for mutant in faults],
+        [interposer_description(operators.to_interposed_mutant(mutant), scalar_types()) for mutant in faults],
     )
     built_interposer.take_triggered()
     built_interposer.observe(True)

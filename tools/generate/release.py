@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         print(line)
     print("to decide:")
     previous = max((listed for listed in after.minors if listed < minor), default=(0, 0))
-    for number, decision in enumerate(decisions(minor, previous, describe_environment()), 1):
+    for number, decision in enumerate(decision_lines(minor, previous, describe_environment()), 1):
         print(f"{number}. {decision}")
     return 0
 
@@ -77,12 +77,12 @@ def difference_lines(manifest: Manifest, minor: Minor) -> Iterator[str]:
         if results != compared:
             yield (
                 f"{mode}: {len(results)} results; compared with torch {manifests.minor_text(nearest)}, "
-                f"{_counted_subjects(results - compared)} added and {_counted_subjects(compared - results)} "
-                "removed"
+                f"{_subject_counts_text(results - compared)} added and "
+                f"{_subject_counts_text(compared - results)} removed"
             )
 
 
-def _counted_subjects(ids: set[str]) -> str:
+def _subject_counts_text(ids: set[str]) -> str:
     """Return a text with the number of results and the subjects that have most of these results."""
     subjects = Counter(name.partition("/")[2].rpartition("@")[0] for name in ids)
     most = ", ".join(subject for subject, _ in subjects.most_common(SHOWN))
@@ -90,7 +90,7 @@ def _counted_subjects(ids: set[str]) -> str:
     return f"{len(ids)} (of {most}{more})" if ids else "0"
 
 
-def decisions(minor: Minor, previous: Minor, build: Build) -> Iterator[str]:
+def decision_lines(minor: Minor, previous: Minor, build: Build) -> Iterator[str]:
     """Yield the decisions that a person must make for the release, each with a command or a file.
 
     ``previous`` is the nearest earlier minor of the manifest.

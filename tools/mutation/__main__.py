@@ -162,7 +162,7 @@ def _run_campaign(options: argparse.Namespace) -> int:
             properties = {
                 necessary_properties.property_of(coverage.result) for coverage in coverage_data.coverages
             }
-            necessities = necessary_properties.necessity_of_properties(workers, properties, outcomes, results)
+            necessities = necessary_properties.count_necessary_mutants(workers, properties, outcomes, results)
     scores = score_page.PageScores.of(outcomes, coverage_data)
     tallies = scores.by_operator
     if options.write_sample:
@@ -206,7 +206,7 @@ def _record_level_scores(
     """
     level_scores = {}
     for level in LEVELS:
-        called = score.count_at_points(outcomes, coverage_data, coverage_data.points_called_at(level))
+        called = score.tally_at_points(outcomes, coverage_data, coverage_data.points_called_at(level))
         level_scores[level] = LevelScore(
             everything.killed_at(level), everything.altered, called.killed_at(level), called.altered
         )

@@ -15,7 +15,7 @@ TRIED_MUTANTS = 12
 
 
 @dataclasses.dataclass
-class Necessity:
+class PropertyNecessity:
     """The evidence that one property is necessary.
 
     Attributes:
@@ -36,18 +36,18 @@ def property_of(result: str) -> str:
     return result.partition("/")[0]
 
 
-def necessity_of_properties(
+def count_necessary_mutants(
     workers: Supervisor[Job],
     names: Iterable[str],
     outcomes: Iterable[MutantResult],
     results: Mapping[Mutant, Sequence[str]],
-) -> list[Necessity]:
+) -> list[PropertyNecessity]:
     """Return the necessity of each of the properties ``names``.
 
     ``results`` maps each mutant to the results that trigger it. The mutants of a property with the fewest
     results of other properties are tried first.
     """
-    necessity_by_property = {name: Necessity(name) for name in sorted(set(names))}
+    necessity_by_property = {name: PropertyNecessity(name) for name in sorted(set(names))}
     mutants_by_property: dict[str, list[tuple[str, list[str]]]] = {}
     for outcome in outcomes:
         if outcome.fate != Fate.KILLED.value or outcome.killer is None:
@@ -87,7 +87,7 @@ def necessity_of_properties(
     return list(necessity_by_property.values())
 
 
-def page_lines(necessities: Iterable[Necessity]) -> Iterator[str]:
+def page_lines(necessities: Iterable[PropertyNecessity]) -> Iterator[str]:
     """Yield the lines about properties on the score page."""
     rows = list(necessities)
     needed = [row for row in rows if row.needed is not None]

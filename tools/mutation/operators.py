@@ -112,7 +112,7 @@ REFUSAL_OPERATORS = frozenset({"error-missing", "error-type"})
 _INTERPOSED = {"grad-strided": "strides-ignored"}
 
 
-def as_interposed(mutant: Mutant) -> Mutant:
+def to_interposed_mutant(mutant: Mutant) -> Mutant:
     """Return the mutant with the operator name of the interposer."""
     return dataclasses.replace(mutant, operator=_INTERPOSED.get(mutant.operator, mutant.operator))
 
@@ -185,7 +185,7 @@ class OverloadSchema:
                 yield position
 
 
-def mutants_of(point: str, schema: Any, *, random: bool) -> list[Mutant]:
+def mutants_of_overload(point: str, schema: Any, *, random: bool) -> list[Mutant]:
     """Return all mutants that an overload can have according to its schema. ``random``: the overload draws
     random numbers.
     """

@@ -127,7 +127,7 @@ def count_outcomes(
     return tallies
 
 
-def count_at_points(
+def tally_at_points(
     outcomes: Iterable[MutantResult], coverage_data: CoverageData, point_names: Set[str]
 ) -> Tally:
     """Return the tally of the mutants at the given points, such as the points that a level calls."""

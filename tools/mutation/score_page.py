@@ -21,7 +21,7 @@ from tools.mutation.campaign import Fate, MutantResult
 from tools.mutation.coverage_run import CoverageData
 from tools.mutation.designated_properties import DESIGNATED
 from tools.mutation.mutant import Mutant
-from tools.mutation.necessary_properties import Necessity
+from tools.mutation.necessary_properties import PropertyNecessity
 from tools.mutation.score import Tally
 
 
@@ -53,8 +53,8 @@ class PageScores:
             score.count_outcomes(outcomes, coverage_data, score.family_of_point),
             score.count_outcomes(outcomes, coverage_data, score.operator_half),
             score.count_outcomes(outcomes, coverage_data, score.parameter_half),
-            score.count_at_points(outcomes, coverage_data, coverage_data.points_called_at("core")),
-            score.count_at_points(outcomes, coverage_data, coverage_data.points_of_checked_overloads("core")),
+            score.tally_at_points(outcomes, coverage_data, coverage_data.points_called_at("core")),
+            score.tally_at_points(outcomes, coverage_data, coverage_data.points_of_checked_overloads("core")),
         )
 
 
@@ -63,7 +63,7 @@ def markdown(
     scores: PageScores,
     outcomes: Sequence[MutantResult],
     calls: Mapping[tuple[str, str], Set[str]],
-    necessities: Iterable[Necessity] | None = None,
+    necessities: Iterable[PropertyNecessity] | None = None,
 ) -> str:
     """Return the page as Markdown.
 

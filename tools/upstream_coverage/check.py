@@ -9,7 +9,7 @@ from conformance.upstream.coverage_map import Method
 
 
 @dataclasses.dataclass(frozen=True)
-class Figures:
+class MethodCounts:
     """Counts of upstream test methods."""
 
     total: int
@@ -58,9 +58,9 @@ def _references_with_wrong_area(mapped: Sequence[Method]) -> list[str]:
     return wrong
 
 
-def count_methods(mapped: Sequence[Method]) -> Figures:
+def count_methods(mapped: Sequence[Method]) -> MethodCounts:
     """Return the numbers of all methods, of covered methods, and of methods that are exempt for a reason."""
-    return Figures(
+    return MethodCounts(
         total=len(mapped),
         covered=sum(bool(method.covered_by) for method in mapped),
         exempt=sum(method.reason is not None for method in mapped),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.upstream import coverage_map
 from conformance.upstream.coverage_map import Method
-from tools.upstream_coverage.check import Figures, count_methods
+from tools.upstream_coverage.check import MethodCounts, count_methods
 
 Map = dict[str, list[Method]]
 
@@ -21,7 +21,7 @@ is not required and does not count in a share.
 """
 
 
-def count_wheel_and_rest(methods: list[Method]) -> tuple[Figures, Figures]:
+def count_wheel_and_rest(methods: list[Method]) -> tuple[MethodCounts, MethodCounts]:
     """Return the counts of methods whose data is in torch's wheel, and the counts of all other methods."""
     wheel = [method for method in methods if method.wheel]
     rest = [method for method in methods if not method.wheel]
@@ -47,7 +47,7 @@ def _table_row(name: str, listed: list[Method]) -> str:
     return f"| {name} | {_covered_share(wheel)} | {_covered_share(rest)} | {exempt} | {len(listed)} |"
 
 
-def _covered_share(counts: Figures) -> str:
+def _covered_share(counts: MethodCounts) -> str:
     required = counts.total - counts.exempt
     return f"{counts.covered} of {required} ({counts.share:.0%})" if required else "-"
 

@@ -197,7 +197,8 @@ def test_control_and_statistics(model, capsys):
     capsys.readouterr()
     model.log_stats()
     assert capsys.readouterr().out == (
-        "HPU graphs of ForwardCounter, iteration 7: 2 captured, 1 replayed, 1 calls without a graph, 0 removed\n"
+        "HPU graphs of ForwardCounter, iteration 7: "
+        "2 captured, 1 replayed, 1 calls without a graph, 0 removed\n"
     )
 
 

@@ -66,7 +66,7 @@ def repository_root(tmp_path: Path) -> Path:
 def test_the_alert_is_at_a_file_of_the_backend_or_at_the_target(
     repository_root: Path, text: str, expected: tuple[str, int]
 ) -> None:
-    message = "the call raised RuntimeError: broken " + text.format(repository_root=repository_root)
+    message = "the call raised RuntimeError: broken " + text.format(root=repository_root)
     (alert,) = alerts_of(failing_results(("value/scan@float32", message)), repository_root)
     assert file_and_line(alert) == expected
     assert str(repository_root) not in alert["message"]["text"]

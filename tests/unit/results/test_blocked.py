@@ -30,7 +30,7 @@ def failing_row(name: str, *failures: tuple[str, int | None], verdict: str = "fa
 def blocking_reason(row: dict[str, Any], *others: dict[str, Any]) -> str:
     rows: dict[str, Any] = {entry["id"]: entry for entry in (row, *others)}
     mark_blocked(rows)
-    return str(row.get("blocking_reason", ""))
+    return str(row.get("blocked_by", ""))
 
 
 def test_a_missing_kernel_and_a_prerequisite_are_named() -> None:
@@ -45,9 +45,9 @@ def test_an_error_about_storages_is_blocked_by_the_undeclared_capability() -> No
     text = "the operator raised NotImplementedError: Cannot access storage of OpaqueTensorImpl"
     row = failing_row("value/t@float32", (text, 0))
     mark_blocked({row["id"]: row}, ["streams"])  # type: ignore[dict-item]
-    assert "blocking_reason" not in row
+    assert "blocked_by" not in row
     mark_blocked({row["id"]: row}, ["streams", "storage"])  # type: ignore[dict-item]
-    assert row["blocking_reason"] == "capability storage"
+    assert row["blocked_by"] == "capability storage"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_value_blocks_what_fails_in_the_same_way(
 ) -> None:
     value, layout = failing_row("value/t@float32", basic), failing_row("layout/t@float32", other)
     assert blocking_reason(layout, value) == ("value/t@float32" if blocked else "")
-    assert "blocking_reason" not in value
+    assert "blocked_by" not in value
 
 
 def test_every_failure_must_be_explained() -> None:

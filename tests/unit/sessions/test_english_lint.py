@@ -37,7 +37,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("rule", prose.rules(), ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", prose.load_rules(), ids=lambda rule: rule.name)
 def test_every_rule_reports_its_example(rule: prose.Rule) -> None:
     source = f'def read() -> None:\n    """{BROKEN[rule.name]}"""\n'
     assert any(f": {rule.name}: " in line for line in prose.rule_matches(Path("a.py"), source, [rule]))
@@ -45,13 +45,15 @@ def test_every_rule_reports_its_example(rule: prose.Rule) -> None:
 
 def test_correct_uses_and_code_are_not_reported() -> None:
     source = '"""Return the place where the file is, from where `torch.where` reads it."""\nwhere = 1\n'
-    assert list(prose.rule_matches(Path("a.py"), source, prose.rules())) == []
+    assert list(prose.rule_matches(Path("a.py"), source, prose.load_rules())) == []
     page = "The folder where it is.\n\n```\nwhere there is no rule\n```\n"
-    assert list(prose.rule_matches(Path("a.md"), page, prose.rules())) == []
+    assert list(prose.rule_matches(Path("a.md"), page, prose.load_rules())) == []
 
 
 def test_comments_messages_and_prose_are_checked() -> None:
     source = '# told by the user\nraise ValueError("the user is told so, always")\n'
-    assert len(list(prose.rule_matches(Path("a.py"), source, prose.rules()))) == 2
-    assert len(list(prose.rule_matches(Path("a.md"), "It is told.\n", prose.rules()))) == 1
-    assert len(list(prose.rule_matches(Path("a.h"), "int a;  // told by the user\n", prose.rules()))) == 1
+    assert len(list(prose.rule_matches(Path("a.py"), source, prose.load_rules()))) == 2
+    assert len(list(prose.rule_matches(Path("a.md"), "It is told.\n", prose.load_rules()))) == 1
+    assert (
+        len(list(prose.rule_matches(Path("a.h"), "int a;  // told by the user\n", prose.load_rules()))) == 1
+    )

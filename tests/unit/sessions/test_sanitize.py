@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sessions.sanitize.builds import SANITIZER_BUILDS, SUPPRESSIONS_FOLDER
-from sessions.sanitize.reports import summaries
+from sessions.sanitize.reports import count_report_summaries
 from tests.support import ROOT
 
 RACE = """==================
@@ -23,7 +23,7 @@ def test_reports_of_one_defect_are_counted_together(tmp_path):
     for pid in (11, 12):
         (tmp_path / f"report.{pid}").write_text(RACE.format(pid=pid) * 2)
     (tmp_path / "report.13").write_text("call.cpp:7:3: runtime error: signed integer overflow at 0x12ab\n")
-    assert summaries(tmp_path) == {
+    assert count_report_summaries(tmp_path) == {
         "SUMMARY: ThreadSanitizer: data race engine.cpp:249 in run_and_learn": 4,
         "call.cpp:7:3: runtime error: signed integer overflow at …": 1,
     }
@@ -31,7 +31,7 @@ def test_reports_of_one_defect_are_counted_together(tmp_path):
 
 def test_a_report_without_a_summary_is_counted(tmp_path):
     (tmp_path / "report.5").write_text("==5==ERROR: AddressSanitizer failed to allocate 0x1000 bytes\nmore\n")
-    assert summaries(tmp_path) == {"…ERROR: AddressSanitizer failed to allocate … bytes": 1}
+    assert count_report_summaries(tmp_path) == {"…ERROR: AddressSanitizer failed to allocate … bytes": 1}
 
 
 @pytest.mark.parametrize("name", SANITIZER_BUILDS)

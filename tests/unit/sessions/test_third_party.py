@@ -35,10 +35,10 @@ def test_failures_are_grouped_by_known_cause(tmp_path: Path) -> None:
     assert list(outcome.skipped.values()) == [["a.skipped"]]
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
     text = "\n".join(
-        reports.page_lines([outcome, reports.ProgramTestResults(CLIENT, "all", note="source not to be had")])
+        reports.page_lines([outcome, reports.ProgramTestResults(CLIENT, "all", note="source not available")])
     )
     assert "| program | 1.0 |  | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
-    assert "source not to be had" in text and "there is no profiler: 1" in text
+    assert "source not available" in text and "there is no profiler: 1" in text
     assert "tests that the client expects to fail\n\nno reason given: 1\n\n```text\na.expected\n" in text
     assert '"c.py wants more, see https://x.org/a/b": 1' in text
 
@@ -154,7 +154,7 @@ def test_tests_that_no_run_passes_are_named() -> None:
     assert "The other tests:\n\n```text\nd\ne\n```" in text and "**The runs of" not in text
     outcomes[1].failed.clear()
     assert "**The runs of program report 4 tests.**" in "\n".join(reports.page_lines(outcomes))
-    outcomes[0].note = "source not to be had"
+    outcomes[0].note = "source not available"
     assert "of the 5" not in "\n".join(reports.page_lines(outcomes))
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conformance.build_site_with_pages import registry
-from conformance.build_site_with_pages.build import build_site
-from conformance.build_site_with_pages.store.store import Store
 
 from conformance import cli
 from conformance.errors import UsageError
+from conformance.site import registry
+from conformance.site.build import build_site
+from conformance.site.store.store import Store
 
 TODAY = "2026-01-10"
 

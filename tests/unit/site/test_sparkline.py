@@ -19,7 +19,7 @@ def day_of_january(number: int) -> datetime.datetime:
 def test_the_points_of_a_trend_line() -> None:
     trend = Trend.of([(day_of_january(1), 0.5), (day_of_january(2), 1.0), (day_of_january(5), 0.75)])
     assert trend is not None
-    assert (trend.first.day_of_january, trend.last.day_of_january, trend.low, trend.high) == (1, 5, 0.5, 1.0)
+    assert (trend.first.day, trend.last.day, trend.low, trend.high) == (1, 5, 0.5, 1.0)
     assert trend.points == "0.0,57.0 75.0,3.0 300.0,30.0"
 
 

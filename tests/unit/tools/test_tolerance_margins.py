@@ -35,12 +35,8 @@ OPERATORS = {
 
 def find_operator(name: str) -> catalogue.Subject:
     """Return the operator with the shortest name that starts with ``name``."""
-    matching = [
-        find_operator
-        for find_operator in catalogue.subjects("operator")
-        if find_operator.name.startswith(name)
-    ]
-    return min(matching, key=lambda find_operator: len(find_operator.name))
+    matching = [subject for subject in catalogue.subjects("operator") if subject.name.startswith(name)]
+    return min(matching, key=lambda subject: len(subject.name))
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -49,7 +45,7 @@ def test_good_kernels_use_less_than_half_of_the_tolerance(name: str, dtype: torc
     if dtype not in find_operator(name).info.dtypes:
         assert dtype is not torch.float32
         return
-    margin = tolerance_margins.margin_of(find_operator(name), dtype)
+    margin = tolerance_margins.tolerance_margin_of(find_operator(name), dtype)
     assert margin is not None
     assert margin.cpu < 0.5 and (margin.decomposed or 0.0) < 0.5
     assert dtype is not torch.float32 or margin.narrowest < OPERATORS[name]
@@ -57,13 +53,13 @@ def test_good_kernels_use_less_than_half_of_the_tolerance(name: str, dtype: torc
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_kernel_twice_as_inexact_as_the_tolerance_fails(name: str) -> None:
-    margin = tolerance_margins.margin_of(find_operator(name), torch.float32)
+    margin = tolerance_margins.tolerance_margin_of(find_operator(name), torch.float32)
     assert margin is not None
     samples = samples_of(find_operator(name), torch.float32)
     excesses = []
     for sample in samples.chosen(tolerance_margins.SAMPLES):
         reference = cached_reference(find_operator(name), torch.float32, sample.index, samples)
-        for index, wide, _ in tolerance_margins.tolerances(reference):
+        for index, wide, _ in tolerance_margins.values_and_allowed_errors(reference):
             wrong = (wide * (1 + 2 * margin.narrowest * torch.finfo(torch.float32).eps)).float()
             excess = excess_over_tolerance(
                 wrong,

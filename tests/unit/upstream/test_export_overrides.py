@@ -21,10 +21,10 @@ HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"
 def operator_databases():
     """Restore the decorators in torch's operator databases after the test."""
     infos = [*op_db(), *module_db(), *optim_db()]
-    original_decorators = [info.decorators_of_test for info in infos]
+    original_decorators = [info.decorators for info in infos]
     yield
-    for info, decorators_of_test in zip(infos, original_decorators, strict=True):
-        info.decorators_of_test = decorators_of_test
+    for info, decorators in zip(infos, original_decorators, strict=True):
+        info.decorators = decorators
 
 
 def export_file(tmp_path, *rows, device="cpu"):
@@ -90,9 +90,9 @@ def test_a_result_that_does_not_vary_with_the_dtype(tmp_path):
 def test_a_second_import_adds_nothing(tmp_path):
     path = export_file(tmp_path, row("out/add@float32", "xfail", "value"))
     module = runpy.run_path(str(path))
-    before = [info.decorators_of_test for info in op_db()]
+    before = [info.decorators for info in op_db()]
     module["apply"]()
-    assert [info.decorators_of_test for info in op_db()] == before
+    assert [info.decorators for info in op_db()] == before
 
 
 def test_an_out_of_tree_device_is_found_by_both_of_its_names(tmp_path, monkeypatch):

@@ -98,7 +98,9 @@ def test_a_check_runs_twice_from_the_same_seed_and_the_second_run_is_used(
 def test_a_result_without_a_graph_run_is_vacuous(
     monkeypatch: pytest.MonkeyPatch, numbers_drawn_by_calls: list[int], name: str | None
 ) -> None:
-    result = _run_with_check(monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, name), lazy_target())
+    result = _run_with_check(
+        monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, name), lazy_target()
+    )
     assert result.verdict is Verdict.VACUOUS
     assert "no operator of the subject ran in a lazy graph; expected add" in result.failures[0].message
 
@@ -106,7 +108,9 @@ def test_a_result_without_a_graph_run_is_vacuous(
 def test_a_target_without_counters_gets_a_note(
     monkeypatch: pytest.MonkeyPatch, numbers_drawn_by_calls: list[int]
 ) -> None:
-    result = _run_with_check(monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, None), lazy_target({}))
+    result = _run_with_check(
+        monkeypatch, _check_that_counts_operator(numbers_drawn_by_calls, None), lazy_target({})
+    )
     assert result.verdict is Verdict.PASS
     assert "declares no hook executed_ops" in result.notes[0]
 

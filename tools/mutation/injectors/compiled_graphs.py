@@ -70,7 +70,7 @@ def _move_last_write_before_read(module: torch.fx.GraphModule) -> bool:
     return False
 
 
-def _compile_changed(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
+def _compile_with_changed_graph(call: WrappedCall, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
     """Make the backend compile a changed copy of each graph. Return False, because the effect is counted
     later, when a changed graph is compiled.
     """
@@ -115,7 +115,9 @@ def _share_compiled_graphs(call: WrappedCall, *, shapes: bool) -> bool:
     return False
 
 
-def _wrap_runs(call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]) -> bool:
+def _wrap_compiled_runs(
+    call: WrappedCall, change: Callable[[WrappedCall, dict[str, Any], Any, Any], Any]
+) -> bool:
     """Make each run of a compiled graph return a changed result. Return False, because ``change`` counts the
     effect later, in each run.
     """
@@ -140,7 +142,7 @@ def _return_first_result(call: WrappedCall, memory: dict[str, Any], args: Any, r
     return result
 
 
-def _copy_views(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
+def _replace_views_by_copies(call: WrappedCall, memory: dict[str, Any], args: Any, result: Any) -> Any:
     input_addresses = {
         argument.untyped_storage().data_ptr() for argument in args if isinstance(argument, torch.Tensor)
     }
@@ -156,7 +158,7 @@ def _copy_views(call: WrappedCall, memory: dict[str, Any], args: Any, result: An
     )
 
 
-def _replay_once(call: WrappedCall) -> bool:
+def _replay_only_once(call: WrappedCall) -> bool:
     """Skip every replay of a graph except its first."""
     replayed_graphs: set[int] = call.memory.setdefault("seen", set())
     if id(call.args[0]) in replayed_graphs:
@@ -166,53 +168,53 @@ def _replay_once(call: WrappedCall) -> bool:
     return False
 
 
-def _returns_compiler(call: WrappedCall) -> bool:
+def _returns_compile_backend(call: WrappedCall) -> bool:
     return callable(call.result)
 
 
 BY_NAME: Mapping[str, MutationOperator] = {
     "operator-dropped": MutationOperator(
         "the last operator whose output has the shape and dtype of its input is omitted",
-        _returns_compiler,
-        lambda call: _compile_changed(
+        _returns_compile_backend,
+        lambda call: _compile_with_changed_graph(
             call, lambda module: _drop_last_node(module, lambda node: not _is_write(node))
         ),
     ),
     "mutation-dropped": MutationOperator(
         "the last write of a graph is omitted",
-        _returns_compiler,
-        lambda call: _compile_changed(call, lambda module: _drop_last_node(module, _is_write)),
+        _returns_compile_backend,
+        lambda call: _compile_with_changed_graph(call, lambda module: _drop_last_node(module, _is_write)),
     ),
     "write-too-early": MutationOperator(
         "a write runs before the read that precedes it",
-        _returns_compiler,
-        lambda call: _compile_changed(call, _move_last_write_before_read),
+        _returns_compile_backend,
+        lambda call: _compile_with_changed_graph(call, _move_last_write_before_read),
     ),
     "key-without-numbers": MutationOperator(
         "graphs that differ only in numbers share one compiled graph",
-        _returns_compiler,
+        _returns_compile_backend,
         lambda call: _share_compiled_graphs(call, shapes=True),
     ),
     "key-without-sizes": MutationOperator(
         "graphs that differ only in numbers and sizes share one compiled graph",
-        _returns_compiler,
+        _returns_compile_backend,
         lambda call: _share_compiled_graphs(call, shapes=False),
     ),
     "graph-stale": MutationOperator(
         "a graph returns the results of its first run",
-        _returns_compiler,
-        lambda call: _wrap_runs(call, _return_first_result),
+        _returns_compile_backend,
+        lambda call: _wrap_compiled_runs(call, _return_first_result),
     ),
     "graph-aliasing-lost": MutationOperator(
         "views of inputs are returned as copies",
-        _returns_compiler,
-        lambda call: _wrap_runs(call, _copy_views),
+        _returns_compile_backend,
+        lambda call: _wrap_compiled_runs(call, _replace_views_by_copies),
     ),
     "replay-dropped": MutationOperator(
         "a replay does nothing", lambda call: True, lambda call: True, after=False
     ),
     "replay-once": MutationOperator(
-        "only the first replay of a graph runs", lambda call: True, _replay_once, after=False
+        "only the first replay of a graph runs", lambda call: True, _replay_only_once, after=False
     ),
 }
 #: Descriptions by mutation operator.
@@ -233,7 +235,7 @@ def compiled_graph_injector(target: Target) -> FunctionInjector:
     own_backend = target.compile_backend
 
     def looks_up_own_backend(call: WrappedCall) -> bool:
-        return _returns_compiler(call) and call.args[:1] == (own_backend,)
+        return _returns_compile_backend(call) and call.args[:1] == (own_backend,)
 
     operators_by_name = {
         name: operator

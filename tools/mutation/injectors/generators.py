@@ -43,7 +43,7 @@ def _sets_other_seed(call: WrappedCall) -> bool:
     return _seed_argument(call) not in (None, _Generator.initial_seed(call.args[0]))
 
 
-def _lose_seed(call: WrappedCall) -> bool:
+def _skip_seeding(call: WrappedCall) -> bool:
     call.result = call.args[0]
     return True
 
@@ -55,12 +55,12 @@ def _call_with_seed(call: WrappedCall, seed: int) -> bool:
     return changed
 
 
-def _keep_seed(call: WrappedCall) -> bool:
+def _return_current_seed(call: WrappedCall) -> bool:
     call.result = _Generator.initial_seed(call.args[0])
     return True
 
 
-def _lose_offset(call: WrappedCall) -> bool:
+def _restart_from_seed(call: WrappedCall) -> bool:
     call.perform()
     generator = call.args[0]
     if call.error is not None:
@@ -70,7 +70,7 @@ def _lose_offset(call: WrappedCall) -> bool:
     return not torch.equal(before, _Generator.get_state(generator))
 
 
-def _share_clone(call: WrappedCall) -> bool:
+def _return_self_as_clone(call: WrappedCall) -> bool:
     call.result = call.args[0]
     return True
 
@@ -98,7 +98,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
     "generator-seed-lost": MutationOperator(
         "a seed is not set, and the generator continues as before",
         _sets_other_seed,
-        _lose_seed,
+        _skip_seeding,
         after=False,
     ),
     "generator-seed-ignored": MutationOperator(
@@ -116,7 +116,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
     "generator-seed-kept": MutationOperator(
         "a generator keeps its old seed when it should choose a new one",
         lambda call: True,
-        _keep_seed,
+        _return_current_seed,
         after=False,
     ),
     "generator-state-lost": MutationOperator(
@@ -125,7 +125,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
     "generator-state-without-offset": MutationOperator(
         "a generator whose state is set restarts from its seed",
         lambda call: True,
-        _lose_offset,
+        _restart_from_seed,
         after=False,
     ),
     "generator-state-stale": MutationOperator(
@@ -134,7 +134,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
         _return_first_state,
     ),
     "generator-clone-shared": MutationOperator(
-        "a clone is the generator itself", lambda call: call.error is None, _share_clone
+        "a clone is the generator itself", lambda call: call.error is None, _return_self_as_clone
     ),
     "generators-shared": MutationOperator(
         "all generators that a program makes are one",

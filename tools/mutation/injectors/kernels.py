@@ -16,13 +16,15 @@ class KernelInjector(Injector):
     def __init__(self, key: str, extension: Interposer) -> None:
         self._names = points.mutation_points(key)
         reported = reported_faults.mutants_of_kernels()
-        # Mutants of one point must be adjacent. Reported faults add mutants with other parameters to a point.
+        # The mutants of one point must be adjacent, also the mutants that reproduce reported faults.
         self.mutants = [
             mutant
             for point in self._names
             for mutant in dict.fromkeys(
                 [
-                    *operators.mutants_of(point, points.schema_of(point), random=points.is_random(point)),
+                    *operators.mutants_of_overload(
+                        point, points.schema_of(point), random=points.is_random(point)
+                    ),
                     *(m for m in reported if m.point == point and m.operator in parameters.RANGES),
                 ]
             )
@@ -60,7 +62,8 @@ class KernelInjector(Injector):
     def enable(self, mutant: Mutant) -> None:
         """Enable a mutant of a kernel."""
         self._interposer.activate(
-            self._index[mutant.point], interposer_description(operators.as_interposed(mutant), self._dtypes)
+            self._index[mutant.point],
+            interposer_description(operators.to_interposed_mutant(mutant), self._dtypes),
         )
 
     def disable(self) -> Counts:
@@ -75,7 +78,8 @@ class KernelInjector(Injector):
         for index, mutants in enumerate(mutants_by_point.values()):
             self._first.append(number)
             described = [
-                interposer_description(operators.as_interposed(mutant), self._dtypes) for mutant in mutants
+                interposer_description(operators.to_interposed_mutant(mutant), self._dtypes)
+                for mutant in mutants
             ]
             call_kinds = [("called", 0, call_kind, -1) for call_kind in range(len(operators.CALL_KINDS))]
             self._interposer.set_observed(index, described + call_kinds)

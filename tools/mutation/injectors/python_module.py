@@ -38,15 +38,15 @@ def _replace_number(call: WrappedCall, number: int) -> bool:
 def _return_first_result(call: WrappedCall) -> bool:
     """Replace the result by the first result that a call with the same arguments returned."""
     key = repr((call.args, sorted(call.kwargs.items())))
-    old = call.memory.setdefault(key, _copy_of(call.result))
+    old = call.memory.setdefault(key, _copy_if_tensor(call.result))
     changed = not _are_equal(old, call.result)
-    call.result = _copy_of(old)
+    call.result = _copy_if_tensor(old)
     return changed
 
 
-def _copy_of(value: Any) -> Any:
+def _copy_if_tensor(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_copy_of, value))
+        return type(value)(map(_copy_if_tensor, value))
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -63,7 +63,7 @@ def _skip_call(call: WrappedCall) -> bool:
     return True
 
 
-def _leave_state(call: WrappedCall) -> bool:
+def _leave_state_unchanged(call: WrappedCall) -> bool:
     """Make the call, then restore the current device and stream."""
     device, stream = _device(), _stream()
     call.perform()
@@ -88,7 +88,7 @@ def _call_with_seed(call: WrappedCall, seed: int) -> bool:
     return changed
 
 
-def _lose_offset(call: WrappedCall) -> bool:
+def _restart_from_seed(call: WrappedCall) -> bool:
     """Set the state, then restart the generator from its seed, so that the offset in the state is lost."""
     call.perform()
     if call.error is not None:
@@ -99,14 +99,14 @@ def _lose_offset(call: WrappedCall) -> bool:
     return not torch.equal(before, module.get_rng_state())
 
 
-def _with_integers_zeroed(value: Any) -> Any:
+def _zero_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return type(value)((key, _with_integers_zeroed(item)) for key, item in value.items())
+        return type(value)((key, _zero_integers(item)) for key, item in value.items())
     return 0 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _zero_statistics(call: WrappedCall) -> bool:
-    old, call.result = call.result, _with_integers_zeroed(call.result)
+    old, call.result = call.result, _zero_integers(call.result)
     return bool(old != call.result)
 
 
@@ -144,7 +144,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
     ),
     "setting-lost": MutationOperator("the call does nothing", lambda call: True, _skip_call, after=False),
     "current-not-set": MutationOperator(
-        "the current device or stream stays as it is", lambda call: True, _leave_state, after=False
+        "the current device or stream stays as it is", lambda call: True, _leave_state_unchanged, after=False
     ),
     "seed-ignored": MutationOperator(
         "every seed is 0",
@@ -159,7 +159,7 @@ BY_NAME: Mapping[str, MutationOperator] = {
         after=False,
     ),
     "state-without-offset": MutationOperator(
-        "a restored generator restarts from its seed", lambda call: True, _lose_offset, after=False
+        "a restored generator restarts from its seed", lambda call: True, _restart_from_seed, after=False
     ),
     "statistics-zero": MutationOperator(
         "every statistic is 0",
@@ -169,13 +169,13 @@ BY_NAME: Mapping[str, MutationOperator] = {
     "context-not-left": MutationOperator(
         "a context manager does not restore the device or stream on exit",
         lambda call: True,
-        _leave_state,
+        _leave_state_unchanged,
         after=False,
     ),
     "context-not-entered": MutationOperator(
         "a context manager does not set its device or stream on entry",
         lambda call: True,
-        _leave_state,
+        _leave_state_unchanged,
         after=False,
     ),
     "call-error-missing": MutationOperator(
@@ -284,7 +284,7 @@ def python_module_injector(target: Target) -> FunctionInjector:
     allowed: dict[str, tuple[str, ...]] = {}
     module = torch.get_device_module(target.device)
     has_two_devices = _has_two_devices()
-    reserves_all = not _reserves_more(target.device)
+    reserves_all = not _reserves_more_memory_than_allocated(target.device)
     for prefix, owner, rules in (
         ("module", module, _MODULE),
         ("accelerator", torch.accelerator, _ACCELERATOR),
@@ -310,7 +310,7 @@ def python_module_injector(target: Target) -> FunctionInjector:
     return FunctionInjector(functions, allowed, BY_NAME)
 
 
-def _reserves_more(device: str) -> bool:
+def _reserves_more_memory_than_allocated(device: str) -> bool:
     """Return whether the device reserves more memory when a large tensor is created. Return True if the
     device does not report its reserved memory.
     """

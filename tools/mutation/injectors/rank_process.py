@@ -81,7 +81,7 @@ def _has_inputs(call: WrappedCall) -> bool:
     return call.error is None and any(tensor.numel() for tensor in _read_tensors(call))
 
 
-def _drop_chunk(call: WrappedCall) -> bool:
+def _leave_second_half_unwritten(call: WrappedCall) -> bool:
     """Leave the second half of each result unchanged."""
     before = [tensor.clone() for tensor in _written_tensors(call)]
     call.perform()
@@ -108,7 +108,7 @@ def _return_first_results(call: WrappedCall) -> bool:
     return any(not torch.equal(now_value, old_value) for now_value, old_value in zip(now, old, strict=True))
 
 
-def _shift_parts(call: WrappedCall) -> bool:
+def _shift_result_parts(call: WrappedCall) -> bool:
     """Move each rank's part of the result to the position of the previous rank."""
     _wait_for_work(call)
     parts = _written_tensors(call)
@@ -123,18 +123,18 @@ def _shift_parts(call: WrappedCall) -> bool:
     return any(not torch.equal(copy_of_part, copies[0]) for copy_of_part in copies)
 
 
-def _options_with(call: WrappedCall, field: str) -> Any:
+def _collective_options_with(call: WrappedCall, field: str) -> Any:
     return next((argument for argument in reversed(call.args) if hasattr(argument, field)), None)
 
 
 def _has_reduction(call: WrappedCall) -> bool:
-    return _options_with(call, "reduceOp") is not None
+    return _collective_options_with(call, "reduceOp") is not None
 
 
 def _use_other_reduction(call: WrappedCall) -> bool:
     from torch.distributed import ReduceOp
 
-    options = _options_with(call, "reduceOp")
+    options = _collective_options_with(call, "reduceOp")
     right = options.reduceOp
     options.reduceOp = ReduceOp.MAX if right == ReduceOp.SUM else ReduceOp.SUM
     call.perform()
@@ -148,7 +148,7 @@ def _is_average(call: WrappedCall) -> bool:
     return (
         _has_results(call)
         and _has_reduction(call)
-        and _options_with(call, "reduceOp").reduceOp == ReduceOp.AVG
+        and _collective_options_with(call, "reduceOp").reduceOp == ReduceOp.AVG
     )
 
 
@@ -160,11 +160,11 @@ def _divide_again(call: WrappedCall) -> bool:
 
 
 def _has_root(call: WrappedCall) -> bool:
-    return _options_with(call, "rootRank") is not None
+    return _collective_options_with(call, "rootRank") is not None
 
 
 def _use_next_root(call: WrappedCall) -> bool:
-    options = _options_with(call, "rootRank")
+    options = _collective_options_with(call, "rootRank")
     right = options.rootRank
     options.rootRank = (right + 1) % call.args[0].size()
     call.perform()
@@ -200,14 +200,14 @@ BY_NAME: Mapping[str, MutationOperator] = {
         "the last element is wrong on rank 1", _has_results_on_rank_1, _corrupt_results
     ),
     "collective-chunk-dropped": MutationOperator(
-        "the second half of a result is not written", _has_results, _drop_chunk, after=False
+        "the second half of a result is not written", _has_results, _leave_second_half_unwritten, after=False
     ),
     "collective-stale": MutationOperator(
         "the result of the first call of these sizes is returned", _has_results, _return_first_results
     ),
     "collective-input-changed": MutationOperator("an input is overwritten", _has_inputs, _overwrite_inputs),
     "ranks-rotated": MutationOperator(
-        "the parts of the ranks are shifted by one rank", _has_results, _shift_parts
+        "the parts of the ranks are shifted by one rank", _has_results, _shift_result_parts
     ),
     "reduction-wrong": MutationOperator(
         "a different reduction is computed", _has_reduction, _use_other_reduction, after=False

@@ -63,5 +63,5 @@ def test_requirements_are_locked_and_do_not_contain_torch():
 def test_unsupported_syntax_is_rejected(text, says, tmp_path):
     file = tmp_path / "bake.json"
     file.write_text(text + "\n")
-    with pytest.raises(bake.Unreadable, match=re.escape(says)):
+    with pytest.raises(bake.UnreadableBakeFile, match=re.escape(says)):
         bake.load_images(file, {})

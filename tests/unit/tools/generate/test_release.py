@@ -17,7 +17,7 @@ BUILD = Build("2.99.0", None, "public", (), "1", "", "0" * 64, None, None)
 
 
 def test_a_new_release_names_its_open_decisions() -> None:
-    build, *others = release.decisions((2, 99), (2, 98), BUILD)
+    build, *others = release.decision_lines((2, 99), (2, 98), BUILD)
     assert BUILD.record is not None and BUILD.record in build and "known_builds.toml" in build
     text = "\n".join(others)
     assert "--target cpu" in text and "no kernel table for torch 2.99" in text
@@ -26,7 +26,7 @@ def test_a_new_release_names_its_open_decisions() -> None:
 
 
 def test_expectations_that_expire_with_the_release_are_listed() -> None:
-    (line,) = [line for line in release.decisions((2, 17), (2, 15), BUILD) if "expire" in line]
+    (line,) = [line for line in release.decision_lines((2, 17), (2, 15), BUILD) if "expire" in line]
     assert "docs/torch-bugs.md" in line and line.count("(") > release.SHOWN
 
 

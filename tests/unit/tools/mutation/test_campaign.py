@@ -161,7 +161,7 @@ def test_the_score_by_mutation_operator_and_by_killing_level() -> None:
     everything = score.count_outcomes(outcomes, LEARNED)["all"]
     assert (everything.altered, everything.killed, everything.survived) == (4, 2, 2)
     assert (everything.equivalent, everything.not_covered) == (1, 1)
-    inside = score.count_at_points(outcomes, LEARNED, LEARNED.points_called_at("core"))
+    inside = score.tally_at_points(outcomes, LEARNED, LEARNED.points_called_at("core"))
     # The results of level core call the point aten::a only.
     assert (inside.altered, inside.killed, inside.killed_at("core")) == (2, 1, 1)
     killed = score.count_outcomes(outcomes, LEARNED)["last-element"]

@@ -54,7 +54,7 @@ def test_a_property_is_necessary_if_it_alone_kills_a_mutant() -> None:
         MutantResult(c, Fate.KILLED.value, "two/x@any", "fail"),
         MutantResult(d, Fate.SURVIVED.value),
     ]
-    necessity_rows = necessary_properties.necessity_of_properties(
+    necessity_rows = necessary_properties.count_necessary_mutants(
         cast("Supervisor[Job]", workers),
         ["one", "two", "three"],
         outcomes,

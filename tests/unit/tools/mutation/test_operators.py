@@ -7,7 +7,7 @@ from tools.mutation.mutant import Mutant
 
 
 def mutants_of_point(point: str) -> list[Mutant]:
-    return operators.mutants_of(point, points.schema_of(point), random=points.is_random(point))
+    return operators.mutants_of_overload(point, points.schema_of(point), random=points.is_random(point))
 
 
 def positions_and_values(point: str, kind: str) -> list[tuple[int, int]]:

@@ -19,7 +19,9 @@ def test_an_injected_fault_is_possible_at_its_mutation_point() -> None:
             if not fault.is_of_kernel:
                 continue
             schema = points.schema_of(fault.point)
-            possible_faults = operators.mutants_of(fault.point, schema, random=points.is_random(fault.point))
+            possible_faults = operators.mutants_of_overload(
+                fault.point, schema, random=points.is_random(fault.point)
+            )
             operators_and_positions = {(mutant.operator, mutant.position) for mutant in possible_faults}
             assert (fault.operator, fault.position) in operators_and_positions, (row.id, str(fault))
             assert fault.operator in parameters.RANGES or fault.in_every_dtype() in possible_faults, row.id

@@ -74,7 +74,7 @@ def test_a_test_that_no_map_lists_is_uncovered(tmp_path: Path, monkeypatch: pyte
         (),
         None,
     )
-    assert check.count_methods([covered, uncovered]) == check.Figures(2, 1, 0)
+    assert check.count_methods([covered, uncovered]) == check.MethodCounts(2, 1, 0)
 
 
 @pytest.mark.parametrize(
