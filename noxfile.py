@@ -31,7 +31,7 @@ from sessions.environments import (
     build_privateuse1_core,
     install_torch,
     prepare_device,
-    prepare_fork,
+    prepare_fork_environment,
 )
 from sessions.sanitize import session as sanitizers
 from sessions.third_party import run as third_party_programs
@@ -129,7 +129,7 @@ def conformance(session: nox.Session) -> None:
     legs = legs_of(session, device, options.mode)
     environments = {"device": device}
     if any(name == "fork" for name, _ in legs):
-        environments["fork"] = prepare_fork(device)
+        environments["fork"] = prepare_fork_environment(device)
     has_default_level = not any(argument.startswith(("--level", *SELECTING)) for argument in arguments)
     suite = ["python", "-m", "conformance", "run", *arguments]
     suite += ["--level", DEFAULT_LEVEL] if has_default_level else []
@@ -228,7 +228,9 @@ def tests(session: nox.Session) -> None:
     environment.run("python", "-m", "pytest", *TESTS, f"--ignore={VENDOR}", *session.posargs)
     if not session.posargs:
         lazy = ("-q", "-n", str(os.cpu_count() or 1), *LAZY)
-        prepare_fork(environment).run("python", "-m", "pytest", *lazy, env={"PT_HPU_LAZY_MODE": "1"})
+        prepare_fork_environment(environment).run(
+            "python", "-m", "pytest", *lazy, env={"PT_HPU_LAZY_MODE": "1"}
+        )
 
 
 @nox.session
