@@ -110,7 +110,7 @@ def make_leg(shard: int, rows: list[ResultRow]) -> Leg:
     digest_names = ("manifest", "target", "expectations", "torch", "backend")
     return {
         "name": installed_torch.leg_name(build, "eager"),
-        "build": installed_torch.folder_label(build),
+        "build": installed_torch.folder_safe_version(build),
         "torch": build,
         "mode": "eager",
         "target": {"name": "made-up", "file": "made-up.toml", "device": "cpu", "precision": "ieee"},

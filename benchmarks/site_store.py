@@ -23,7 +23,7 @@ from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.registry import Backend
 from conformance.site.store.published_run import PublishedRun
-from conformance.site.store.series import Entry, Series
+from conformance.site.store.series import Series, SeriesEntry
 from conformance.site.store.store import Store
 from conformance.site.store.verdict_table import TableDelta, VerdictTable
 
@@ -37,7 +37,7 @@ FAILING, CHANGING = 0.02, 40
 def cases_of_mode(mode: str) -> dict[str, tuple[str, ...]]:
     """Return the cases of level full in a mode: name of the case -> dtypes."""
     cases: dict[str, list[str]] = {}
-    for name in manifest.load().demand("2.13.0", mode, "full").entries:
+    for name in manifest.load().level_requirements("2.13.0", mode, "full").entries:
         case, _, dtype = name.rpartition("@")
         cases.setdefault(case, []).append(dtype)
     return {case: tuple(dtypes) for case, dtypes in cases.items()}
@@ -73,7 +73,7 @@ def make_series(backend: Backend, mode: str, build_: Build, nights: int, chance:
             else:
                 table.details[name] = failing_row(name, number)
         entries.append(
-            Entry(
+            SeriesEntry(
                 make_published_run(backend, mode, build_, nights - number, len(cases)),
                 TableDelta.between(before, table),
             )

@@ -52,7 +52,7 @@ def command_parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"conformance {conformance.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in _COMMANDS:
-        module.add(commands)
+        module.add_parser(commands)
     return top
 
 
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
     * 141: the reader closed the output (``| head``). Shells report this code for SIGPIPE.
     """
     options = command_parser().parse_args(arguments)
-    if options.command not in _EMPTY_OPTION_IS_UNSET and (empty := _empty_options(arguments)):
+    if options.command not in _EMPTY_OPTION_IS_UNSET and (empty := _options_with_empty_value(arguments)):
         print(
             f"conformance {options.command}: {empty[0]} has an empty value; give a value, or omit the option",
             file=sys.stderr,
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         _fix_hash_seed()
         if exit_with_parent.VARIABLE in os.environ:  # another process of the suite started this process
-            exit_with_parent.follow()
+            exit_with_parent.exit_with_parent()
     try:
         code: int = options.execute(options)
         if sys.stdout is not None:  # sys.stdout is None if the shell closed it by >&-
@@ -99,10 +99,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"conformance {options.command}: stopped by the user", file=sys.stderr)
         return 3
     except BrokenPipeError:
-        _discard_output()
+        _redirect_stdout_to_null()
         return OUTPUT_CLOSED
     except OSError as error:
-        if _is_argument(error.filename, options):
+        if _is_path_of_command_line(error.filename, options):
             print(
                 f"conformance {options.command}: {error.filename} cannot be used ({error.strerror}); choose "
                 "another path",
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
         if error.errno != errno.ENOSPC or error.filename is not None:
             return _report_suite_fault(options.command)
-        _discard_output()
+        _redirect_stdout_to_null()
         print(
             f"conformance {options.command}: its output cannot be written ({error.strerror})", file=sys.stderr
         )
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def _empty_options(arguments: list[str] | None) -> list[str]:
+def _options_with_empty_value(arguments: list[str] | None) -> list[str]:
     """Return the options of the command line whose value is an empty text.
 
     An empty value is often a variable of a script that is not set.
@@ -136,7 +136,7 @@ def _empty_options(arguments: list[str] | None) -> list[str]:
     ]
 
 
-def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
+def _is_path_of_command_line(file_name: object, options: argparse.Namespace) -> bool:
     """Return True if ``file_name`` is a path argument of the command line, a folder that contains one of
     these paths, or a path inside one of these paths.
     """
@@ -147,7 +147,7 @@ def _is_argument(file_name: object, options: argparse.Namespace) -> bool:
     return any(file == path or file in path.parents or path in file.parents for path in named)
 
 
-def _discard_output() -> None:
+def _redirect_stdout_to_null() -> None:
     """Redirect stdout to the null device, so that Python's flush of stdout at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT = 120.0
 
-_SESSION = pytest.StashKey["Session"]()
+_SESSION = pytest.StashKey["SuiteSession"]()
 
 
 def pytest_load_initial_conftests(args: list[str]) -> None:
@@ -87,7 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--conformance-quiet", action="store_true", help="report to the journal only")
 
 
-class Session:
+class SuiteSession:
     """The state of one pytest process: its options, its plan, and its executor after the first case."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -101,10 +101,10 @@ class Session:
         self._begun: BegunResults | None = None
         self._first_kinds: dict[str, str] | None = None
         self._journal: Journal | None = None
-        self.settling = LiveObjectFreezer()
+        self.object_freezer = LiveObjectFreezer()
 
     @property
-    def controller(self) -> bool:
+    def is_xdist_controller(self) -> bool:
         """True if this process is the controller of pytest-xdist, which runs no cases."""
         return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
 
@@ -121,7 +121,7 @@ class Session:
             }
         return self._first_kinds.get(nodeid.partition("[")[2].removesuffix("]"), "")
 
-    def write_independent(self, node: Any) -> None:
+    def journal_independent_loss(self, node: Any) -> None:
         """Write to the journal that a worker was lost although no other worker blocked the device."""
         if self.output is not None:
             journal = Journal(self.output / "journal.jsonl")
@@ -133,7 +133,7 @@ class Session:
         begun already.
         """
         if self.output is not None:
-            continued_cases.mark(self.output, nodeid)
+            continued_cases.mark_as_continued(self.output, nodeid)
 
     def cases(self, kind: str) -> list[Case]:
         """Return the planned cases of a subject kind."""
@@ -179,7 +179,7 @@ class Session:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
-                value_digests.set_receiver(reference_digest_writer(self._journal))
+                value_digests.set_digest_receiver(reference_digest_writer(self._journal))
                 watchdog = Watchdog(
                     folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
                 )
@@ -202,15 +202,15 @@ class Session:
             self._begun = BegunResults(self.output, self.config.getoption("--conformance-attempt"))
         begun = self._begun
         self.executor().run(
-            item.case, lambda result_id: begun is None or not begun.include(item.nodeid, result_id)
+            item.case, lambda result_id: begun is None or not begun.includes_result(item.nodeid, result_id)
         )
 
     @property
-    def started(self) -> bool:
+    def has_run_cases(self) -> bool:
         """True if this process has run cases."""
         return self._executor is not None
 
-    def finish(self, reason: str) -> None:
+    def journal_end(self, reason: str) -> None:
         """Write an end event to the journal, so that this process does not count as a lost worker."""
         if self._journal is not None:
             self._journal.write("worker-end", worker=self.worker, reason=reason)
@@ -259,8 +259,8 @@ class CaseFailed(Exception):
 def pytest_configure(config: pytest.Config) -> None:
     """Create the session state. Under the runner, this process also ends when its parent process ends."""
     if config.getoption("--conformance-quiet"):
-        exit_with_parent.follow()
-    config.stash[_SESSION] = Session(config)
+        exit_with_parent.exit_with_parent()
+    config.stash[_SESSION] = SuiteSession(config)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
@@ -291,19 +291,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     try:
         if session.quiet:
             session.run(item)
-            session.settling.freeze_live_objects()
+            session.object_freezer.freeze_live_objects()
             if memory_limit.exceeds_memory_limit():
-                session.finish("memory")
+                session.journal_end("memory")
                 exit_at_once()
         else:
             _run_with_reports(item)
     except DeviceUnusable as error:
-        session.finish("device unusable")
+        session.journal_end("device unusable")
         if session.quiet or hasattr(item.config, "workerinput"):
             exit_at_once()
         pytest.exit(f"{item.case.id} {error} (after {time.time() - started:.1f} s)")
     except UsageError as error:
-        session.finish(str(error))
+        session.journal_end(str(error))
         pytest.exit(str(error), returncode=2)
     return True
 
@@ -328,14 +328,14 @@ def _run_with_reports(item: CaseItem) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the end event of this process to the journal."""
-    session.config.stash[_SESSION].finish("done")
+    session.config.stash[_SESSION].journal_end("done")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End a worker immediately: threads and exit handlers of a backend could block its exit forever."""
     session = config.stash.get(_SESSION, None)
-    if session is not None and session.quiet and not session.controller and session.started:
+    if session is not None and session.quiet and not session.is_xdist_controller and session.has_run_cases:
         from conformance.worker.executor import exit_at_once
 
         exit_at_once(0)
@@ -354,12 +354,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         scheduling_group,
         log,
         # In a second attempt, a lost result does not withhold the other results of its subject.
-        is_isolated=lambda nodeid: first_attempt and is_about_one_operator(nodeid),
-        property_of=scheduled_property,
+        is_isolated=lambda nodeid: first_attempt and has_single_operator_subject(nodeid),
+        property_of=property_node_id,
         property_losses=LOST_SUBJECTS_IN_A_ROW,
         variant_of=session.kind_of_first_dtype,
         continue_item=session.mark_as_continued,
-        report_independent=session.write_independent,
+        report_independent=session.journal_independent_loss,
         # pytest-xdist replaces a crashed worker in the same way. Any active worker can be cloned.
         start_worker=lambda: distributor._clone_node(next(iter(distributor._active_nodes))),
         most_additional=config.getoption("--conformance-additional-workers"),
@@ -377,18 +377,18 @@ def scheduling_group(nodeid: str) -> str:
     return f"{module}/{subject}" if slash else nodeid
 
 
-def scheduled_property(nodeid: str) -> str:
+def property_node_id(nodeid: str) -> str:
     """Return the node id of an item without its subject. Items of one property have equal texts."""
     module, _, name = nodeid.partition("::")
     return f"{module}::{name.partition('/')[0]}"
 
 
-def is_about_one_operator(nodeid: str) -> bool:
+def has_single_operator_subject(nodeid: str) -> bool:
     """Return True unless the subject of an item covers many operators, such as an API area."""
     module = nodeid.partition("::")[0].rpartition("/")[2]
     return module not in {f"test_{kind}.py" for kind in AREA_KINDS}
 
 
-def items(session: pytest.Session) -> Iterator[CaseItem]:
+def case_items(session: pytest.Session) -> Iterator[CaseItem]:
     """Yield the items of a session that are cases."""
     return (item for item in session.items if isinstance(item, CaseItem))

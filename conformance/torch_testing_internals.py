@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from conformance.model import seeds
-from conformance.process_control.garbage_collector import collector_off
+from conformance.process_control.garbage_collector import disable_garbage_collector
 
 #: The oldest supported release, as (major, minor).
 OLDEST = (2, 6)
@@ -55,7 +55,7 @@ def _require_version() -> None:
 
 
 @contextlib.contextmanager
-def _command_line_hidden() -> Iterator[None]:
+def _hide_command_line() -> Iterator[None]:
     """Hide the arguments of this process: older releases of torch parse ``sys.argv`` when their test modules
     are imported.
     """
@@ -72,7 +72,7 @@ def op_db() -> Sequence[Any]:
     """Return all OpInfos of the installed release, in the order of its database."""
     _require_version()
     # During this import the garbage collector would traverse the growing heap repeatedly and free nothing.
-    with collector_off(), _command_line_hidden(), preserved_rng():
+    with disable_garbage_collector(), _hide_command_line(), preserved_rng():
         from torch.testing._internal.common_methods_invocations import op_db as infos
     _allow_missing_generators()
     disable_guard_timing()
@@ -118,7 +118,7 @@ def _allow_missing_generators() -> None:
 def foreach_db() -> Sequence[Any]:
     """Return the OpInfos of the installed release for the ``torch._foreach_*`` operators."""
     _require_version()
-    with _command_line_hidden(), preserved_rng():
+    with _hide_command_line(), preserved_rng():
         from torch.testing._internal import common_methods_invocations as infos
     kinds = ("unary", "binary", "pointwise", "reduce", "other")
     return tuple(op for kind in kinds for op in getattr(infos, f"foreach_{kind}_op_db", ()))
@@ -128,7 +128,7 @@ def foreach_db() -> Sequence[Any]:
 def module_db() -> Sequence[Any]:
     """Return all ModuleInfos of the installed release, in the order of its database."""
     _require_version()
-    with _command_line_hidden(), preserved_rng():
+    with _hide_command_line(), preserved_rng():
         from torch.testing._internal.common_modules import module_db as infos
     return tuple(infos)
 
@@ -137,7 +137,7 @@ def module_db() -> Sequence[Any]:
 def optim_db() -> Sequence[Any]:
     """Return all OptimizerInfos of the installed release, in the order of its database."""
     _require_version()
-    with _command_line_hidden(), preserved_rng():
+    with _hide_command_line(), preserved_rng():
         from torch.testing._internal.common_optimizers import optim_db as infos
     return tuple(infos)
 
@@ -224,7 +224,7 @@ def torch_seeded(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence_warnings() -> Iterator[None]:
     """Silence warnings inside this context, because the operator database warns about its own inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -238,14 +238,14 @@ def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: i
     generators of the host and of all devices before each sample, with a seed from the name of a test on the
     stack.
     """
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         return list(info.sample_inputs_func(info, "cpu", dtype, requires_grad))
 
 
 def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
     """Return the reference SampleInputs (extremal, large, broadcast, …) of an OpInfo, made on the CPU."""
     make = info.reference_inputs_func or info.sample_inputs_func
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         return list(make(info, "cpu", dtype, False))
 
 
@@ -267,7 +267,7 @@ def sparse_sample_inputs(
     except ImportError:  # pragma: no cover - depends on the release
         return []
     try:
-        with seeded(seed), quiet():
+        with seeded(seed), silence_warnings():
             samples = info.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=requires_grad)
             candidates = list(itertools.islice(samples, limit))
     except (SkipTest, NotImplementedError):
@@ -280,14 +280,14 @@ def foreach_inputs(info: Any, dtype: torch.dtype, *, seed: int, tensors: int = 3
     """Return the SampleInputs of a foreach OpInfo. Their lists have ``tensors`` differentiable CPU
     tensors.
     """
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         make = info.sample_inputs
         return list(make("cpu", dtype, requires_grad=True, num_input_tensors=[tensors]))
 
 
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
     """Return the first SampleInput of an OpInfo in a dtype, or None if it has no samples in the dtype."""
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         for sample in info.sample_inputs_func(info, "cpu", dtype, requires_grad):
             return sample
     return None
@@ -297,7 +297,7 @@ def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
     """Return the ErrorInputs of an OpInfo, made on ``device``. The list is empty if the OpInfo has none."""
     if getattr(info, "error_inputs_func", None) is None:
         return []
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         return list(info.error_inputs_func(info, device))
 
 
@@ -311,7 +311,7 @@ def backward_dtypes(info: Any) -> frozenset[torch.dtype]:
     return frozenset(info.supported_backward_dtypes("cpu")) if info.supports_autograd else frozenset()
 
 
-def listed_dtypes(info: Any) -> frozenset[torch.dtype]:
+def dtypes_of_any_device(info: Any) -> frozenset[torch.dtype]:
     """Return the dtypes that an OpInfo declares for any device of torch, for a forward or backward pass."""
     devices = ("cpu", "cuda", "xpu", "mps")
     dtypes: set[torch.dtype] = set()
@@ -325,7 +325,7 @@ def listed_dtypes(info: Any) -> frozenset[torch.dtype]:
 def composite_checks() -> Any | None:
     """Return torch's module of composite-compliance checks, or None if the installed release has none."""
     try:
-        with _command_line_hidden(), preserved_rng():
+        with _hide_command_line(), preserved_rng():
             from torch.testing._internal import composite_compliance
     except ImportError:  # pragma: no cover - depends on the release
         return None
@@ -364,7 +364,7 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextlib.contextmanager
-def operator_names_recorded() -> Iterator[list[str]]:
+def record_operator_names() -> Iterator[list[str]]:
     """Yield a list. On exit from this context, the names of all operators that ran inside it are in the list.
 
     Names look like ``aten::add``. Operators that other operators call are included.
@@ -446,7 +446,7 @@ def aot_eager_backend() -> Callable[..., Any]:
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
     """Return the ModuleInputs of a ModuleInfo, made on the CPU. Differentiable inputs require grad."""
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         return list(
             info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
         )
@@ -457,13 +457,13 @@ def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: 
     make = getattr(info, "module_error_inputs_func", None)
     if make is None:
         return []
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         return list(make(info, device="cpu", dtype=dtype, requires_grad=False, training=training))
 
 
 def optimizer_inputs(info: Any, *, capturable: bool) -> list[Any]:
     """Return the OptimizerInputs of an OptimizerInfo. ``capturable`` adds inputs that need an accelerator."""
-    with quiet():
+    with silence_warnings():
         return list(info.optim_inputs_func(device="cuda" if capturable else "cpu"))
 
 
@@ -474,7 +474,7 @@ def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[
     make = getattr(info, "optim_error_inputs_func", None)
     if make is None:
         return []
-    with seeded(seed), quiet():
+    with seeded(seed), silence_warnings():
         return list(make("cpu", dtype))
 
 
@@ -512,7 +512,7 @@ def overloads(name: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def warnings_repeated() -> Iterator[None]:
+def repeat_warnings() -> Iterator[None]:
     """Make torch issue each warning every time inside this context, instead of once per process."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
@@ -522,7 +522,7 @@ def warnings_repeated() -> Iterator[None]:
         torch.set_warn_always(before)
 
 
-def control_flow(name: str) -> Callable[..., Any]:
+def control_flow_operator(name: str) -> Callable[..., Any]:
     """Return the operator ``while_loop``, ``scan``, ``associative_scan`` or ``map``, which have no public
     name in torch.
     """
@@ -623,7 +623,9 @@ def exported_function(
     return aot_export_joint_simple(function, tuple(inputs), trace_joint=joint)
 
 
-def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", closures: bool = False) -> Any:
+def graph_of_function(
+    function: Callable[..., Any], *inputs: Any, sizes: str = "real", closures: bool = False
+) -> Any:
     """Return the graph module of the operators that a function calls on inputs.
 
     ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (traced without values and with

@@ -87,16 +87,16 @@ _target_context: Callable[[Lab], contextlib.AbstractContextManager[Any]] = _no_c
 
 
 def inject_fault_into_device_runs(
-    make: MakeLab | None, around: Callable[[Lab], contextlib.AbstractContextManager[Any]] | None
+    make_lab: MakeLab | None, context: Callable[[Lab], contextlib.AbstractContextManager[Any]] | None
 ) -> None:
     """Inject a fault into the device run of every behaviour (for tests).
 
-    ``make`` makes the Lab of the device run. ``around`` returns a context manager in which the program runs.
-    None restores the default.
+    ``make_lab`` makes the Lab of the device run. ``context`` returns a context manager in which the program
+    runs. None restores the default.
     """
     global _make_lab, _target_context
-    _make_lab = make or Lab
-    _target_context = around or _no_context
+    _make_lab = make_lab or Lab
+    _target_context = context or _no_context
 
 
 def behaviour(
@@ -182,14 +182,14 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
     process_state.seed(recorder.seed, target)
     actual = _make_lab(target, recorder.id.dtype, recorder.seed, on_target=True)
     actual.cpu_error_types_by_context = expected.error_types_by_context
-    actual.cpu_other_errors = expected.other_errors
+    actual.cpu_unspecified_errors = expected.unspecified_errors
     code = inspect.unwrap(entry.program).__code__
     if not undeclared_dtypes.declares_all(target):
         actual.program = code
     error: Exception | None = None
     with _target_context(actual):
         try:
-            on_target(entry, actual)
+            run_on_target(entry, actual)
         except Exception as raised:
             error = raised
     if actual.failed_statements:
@@ -230,7 +230,7 @@ def check_behaviour(entry: Behaviour, target: Target, recorder: Recorder) -> Non
                 label = _failing_line(statement.error, entry.program)
                 report_error(target, recorder, statement.error, label=label)
     if error is not None:
-        _report_end(entry, target, recorder, actual, error, cpu_error, undeclared)
+        _report_program_error(entry, target, recorder, actual, error, cpu_error, undeclared)
     elif (
         other_branch is None and cpu_error is None and len(actual.observations) != len(expected.observations)
     ):
@@ -246,13 +246,13 @@ def _run_on_cpu(
     lab = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     lab.statements_to_skip = {statement.context_number: statement for statement in skipped}
     error: Exception | None = None
-    state = process_state.capture()
+    state = process_state.capture_global_state()
     process_state.seed(recorder.seed, target)
     try:
-        on_cpu(entry, lab)
+        run_on_cpu_reference(entry, lab)
     except Exception as raised:
         error = raised
-    process_state.restore(state)
+    process_state.restore_global_state(state)
     return lab, error
 
 
@@ -293,7 +293,7 @@ def _compare_observations(
     return None
 
 
-def _report_end(
+def _report_program_error(
     entry: Behaviour,
     target: Target,
     recorder: Recorder,
@@ -351,19 +351,19 @@ class _UndeclaredStatements:
 
         # The operators that the Lab itself calls are ignored, because the Lab computes in float64. The dtypes
         # of tensors that the Lab copies to the device are reported.
-        lab.uploaded = lambda thing: add_dtypes(
+        lab.on_copy_to_device = lambda thing: add_dtypes(
             undeclared_dtypes.undeclared_among(self._target, *_tensors_of(thing))
         )
-        state = process_state.capture()
+        state = process_state.capture_global_state()
         process_state.seed(self._recorder.seed, self._target)
         try:
             undeclared_dtypes.run_on_cpu_and_report_undeclared(
                 self._target,
-                lambda: on_cpu(self._entry, lab),
+                lambda: run_on_cpu_reference(self._entry, lab),
                 lambda dtypes: None if is_lab_working() else add_dtypes(dtypes),
             )
         finally:
-            process_state.restore(state)
+            process_state.restore_global_state(state)
             torch_testing_internals.reset_dynamo()
         return dtypes_by_position
 
@@ -387,12 +387,12 @@ def _tensors_of(thing: Any) -> list[torch.Tensor]:
 # (``conformance.worker.stack_sampler``) can tell the two runs apart.
 
 
-def on_cpu(entry: Behaviour, lab: Lab) -> None:
+def run_on_cpu_reference(entry: Behaviour, lab: Lab) -> None:
     """Run a program on the CPU to collect the expected observations."""
     entry.program(lab)
 
 
-def on_target(entry: Behaviour, lab: Lab) -> None:
+def run_on_target(entry: Behaviour, lab: Lab) -> None:
     """Run a program on the device and wait for the device."""
     entry.program(lab)
     lab.target.synchronize()

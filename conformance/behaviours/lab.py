@@ -54,7 +54,7 @@ class Deviation:
     observation_count: int = 0
 
 
-class _WorkDepth:
+class _NestedLabWorkCount:
     """The number of nested :func:`lab_work` contexts."""
 
     depth = 0
@@ -63,16 +63,16 @@ class _WorkDepth:
 @contextlib.contextmanager
 def lab_work() -> Iterator[None]:
     """Mark the calls inside this context as work of the Lab itself, which injected faults must not affect."""
-    _WorkDepth.depth += 1
+    _NestedLabWorkCount.depth += 1
     try:
         yield
     finally:
-        _WorkDepth.depth -= 1
+        _NestedLabWorkCount.depth -= 1
 
 
 def is_lab_working() -> bool:
     """Return whether the caller runs inside :func:`lab_work`: the Lab is making inputs or reading results."""
-    return _WorkDepth.depth > 0
+    return _NestedLabWorkCount.depth > 0
 
 
 class Lab:
@@ -93,7 +93,7 @@ class Lab:
         #: The code of the running program, or None if the positions of observations in it are not recorded.
         self.program: CodeType | None = None
         #: If not None, this function is called with each tensor or module that is copied to the device.
-        self.uploaded: Callable[[Any], object] | None = None
+        self.on_copy_to_device: Callable[[Any], object] | None = None
         #: The reason that allows the program to end without an observation, or None.
         self.nothing_due_reason: str | None = None
         #: The basis of the statements that run now; None means the basis of the behaviour.
@@ -115,9 +115,9 @@ class Lab:
         #: states this type or text. Such errors differ between releases of torch, so the device may raise
         #: the CPU's error instead. The key is the name of the call and the number of earlier calls with this
         #: name.
-        self.other_errors: dict[tuple[str, int], Exception] = {}
-        #: The ``other_errors`` of the run on the CPU, if this is the run on the device.
-        self.cpu_other_errors: dict[tuple[str, int], Exception] = {}
+        self.unspecified_errors: dict[tuple[str, int], Exception] = {}
+        #: The ``unspecified_errors`` of the run on the CPU, if this is the run on the device.
+        self.cpu_unspecified_errors: dict[tuple[str, int], Exception] = {}
         self._statements_by_name: collections.Counter[str] = collections.Counter()
         self._random = torch.Generator().manual_seed(seed)
 
@@ -185,16 +185,16 @@ class Lab:
             host = data if isinstance(data, torch.Tensor) else torch.tensor(data, dtype=dtype)
             if dtype is not None:
                 host = host.to(dtype)
-            if self.uploaded is not None:
-                self.uploaded(host)
+            if self.on_copy_to_device is not None:
+                self.on_copy_to_device(host)
             tensor = host.to(self.device, copy=True)
         return tensor.requires_grad_() if requires_grad else tensor
 
     def to(self, thing: T) -> T:
         """Return a module or tensor moved to the device."""
         with lab_work():
-            if self.uploaded is not None:
-                self.uploaded(thing)
+            if self.on_copy_to_device is not None:
+                self.on_copy_to_device(thing)
             return thing.to(self.device)  # type: ignore[attr-defined,no-any-return]
 
     # The following context managers set the basis of the statements inside them.
@@ -270,7 +270,7 @@ class Lab:
         strides = strides and self.target.capable("strides")
         with lab_work():
             snapshot = observation.snapshot(value, strides=strides)
-        position = self._position(len(self.observations))
+        position = self._statement_position(len(self.observations))
         self.observations.append(
             Observation(name, snapshot, None, host, strides, position=position, basis=self.basis)
         )
@@ -302,7 +302,10 @@ class Lab:
         """
         with lab_work():
             snapshot = observation.snapshot(value)
-        closeness, position = Closeness(roundings, matrix, dtype), self._position(len(self.observations))
+        closeness, position = (
+            Closeness(roundings, matrix, dtype),
+            self._statement_position(len(self.observations)),
+        )
         self.observations.append(
             Observation(name, snapshot, closeness, host, position=position, basis=self.basis)
         )
@@ -343,7 +346,7 @@ class Lab:
             is_tensor = isinstance(observed.value, observation.TensorSnapshot)
             actual_text = str(observed.value.parts[0].tolist() if is_tensor else value)[:300]
             text = f"{name} is {actual_text}, expected {str(expected)[:300]}."
-            self._deviates(Kind.VALUE, text, moment)
+            self._record_deviation(Kind.VALUE, text, moment)
 
     def _has_undeclared_dtype(self, observed: Observation) -> bool:
         dtypes = observation.dtypes_in_snapshot(observed.value)
@@ -360,7 +363,7 @@ class Lab:
         with lab_work():
             true = bool(condition)
         if not true:
-            self._deviates(kind, f"it does not hold that {name}.", len(self.observations))
+            self._record_deviation(kind, f"it does not hold that {name}.", len(self.observations))
         self.observations.append(Observation(name, True, basis=self.basis))
 
     def shares(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
@@ -411,7 +414,7 @@ class Lab:
 
         statement = name, self._statements_by_name[name]
         self._statements_by_name[name] += 1
-        cpu_error = self.cpu_other_errors.get(statement)
+        cpu_error = self.cpu_unspecified_errors.get(statement)
 
         def misses_match(error: Exception) -> bool:
             return match is not None and not re.search(match, str(error))
@@ -426,7 +429,7 @@ class Lab:
         except Exception as error:
             raised = self.error(error)
             if raised is None:
-                self._deviates(
+                self._record_deviation(
                     Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment
                 )
             elif (
@@ -435,16 +438,16 @@ class Lab:
                 and (isinstance(raised, expected_types) or not type_is_documented)
                 and (not misses_match(raised) or not text_is_documented)
             ):
-                self.other_errors[statement] = raised
+                self.unspecified_errors[statement] = raised
             elif cpu_error is not None and _is_same_error(raised, cpu_error):
                 pass
             elif is_refusal(raised) and (misses_match(raised) or not isinstance(raised, expected_types)):
                 text = f"{name} was refused: {one_line(raised)}"
-                self._deviates(
+                self._record_deviation(
                     Kind.REFUSED, text, moment, basis_of_text if misses_match(raised) else basis_of_type
                 )
             elif not isinstance(raised, expected_types):
-                self._deviates(
+                self._record_deviation(
                     Kind.ERROR_TYPE,
                     f"{name} raised {one_line(raised)}, expected {_join_names(expected_types)}",
                     moment,
@@ -452,14 +455,14 @@ class Lab:
                 )
             elif misses_match(raised):
                 text = f"{name} raised {one_line(raised)}, which does not match {match!r}"
-                self._deviates(Kind.MESSAGE, text, moment, basis_of_text)
+                self._record_deviation(Kind.MESSAGE, text, moment, basis_of_text)
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
                 text = f"{name} was refused, but the CPU reports the mistake: {one_line(raised)}"
                 self.doubtful_errors[name] = Deviation(
-                    Kind.REFUSED, text, self._position(moment), basis_of_text
+                    Kind.REFUSED, text, self._statement_position(moment), basis_of_text
                 )
         else:
-            self._deviates(
+            self._record_deviation(
                 Kind.ERROR_TYPE, f"{name} raised nothing, expected {_join_names(expected_types)}", moment
             )
         self.observations.append(Observation(f"{name} raises", True))
@@ -472,7 +475,7 @@ class Lab:
 
         If only the device raises, the device's error is reported as the failure. ``name`` names the call.
         """
-        position = self._position(len(self.observations))
+        position = self._statement_position(len(self.observations))
         value: T | None = None
         error: Exception | None = None
         try:
@@ -508,14 +511,14 @@ class Lab:
         The condition has basis parity, unless a page states the warning.
         """
         moment = len(self.observations)
-        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.warnings_repeated():
+        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.repeat_warnings():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in self.warnings(caught) if issubclass(w.category, category)]
         if not any(re.search(match, text) for text in texts):
             issued = "; ".join(texts)[:200] or "no warning"
             text = f"{name} issued: {issued}; expected {category.__name__} {match!r}"
-            self._deviates(Kind.MESSAGE, text, moment, self.basis if is_documented else Basis.PARITY)
+            self._record_deviation(Kind.MESSAGE, text, moment, self.basis if is_documented else Basis.PARITY)
         self.observations.append(Observation(f"{name} warns", True))
         return value
 
@@ -524,13 +527,13 @@ class Lab:
         warn.
         """
         moment = len(self.observations)
-        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.warnings_repeated():
+        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.repeat_warnings():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in caught]
         if texts:
             text = f"{name} warned: {'; '.join(texts)[:300]}"
-            self._deviates(Kind.MESSAGE, text, moment, Basis.PARITY)
+            self._record_deviation(Kind.MESSAGE, text, moment, Basis.PARITY)
         self.observations.append(Observation(f"{name} does not warn", True))
         return value
 
@@ -569,11 +572,25 @@ class Lab:
         """
         self.nothing_due_reason = reason
 
-    def _deviates(self, kind: Kind, message: str, moment: int, basis: Basis | None = None) -> None:
-        self.deviations.append(Deviation(kind, message, self._position(moment), basis or self.basis, moment))
+    def _record_deviation(
+        self, kind: Kind, message: str, observation_count: int, basis: Basis | None = None
+    ) -> None:
+        self.deviations.append(
+            Deviation(
+                kind,
+                message,
+                self._statement_position(observation_count),
+                basis or self.basis,
+                observation_count,
+            )
+        )
 
-    def _position(self, moment: int) -> StatementPosition | None:
-        return None if self.program is None else statement_positions.calling_statement(self.program, moment)
+    def _statement_position(self, observation_count: int) -> StatementPosition | None:
+        return (
+            None
+            if self.program is None
+            else statement_positions.calling_statement(self.program, observation_count)
+        )
 
 
 def _storage_id(tensor: torch.Tensor) -> int:

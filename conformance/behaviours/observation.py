@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.statement_positions import StatementPosition
 from conformance.framework import trees, undeclared_dtypes
-from conformance.framework.compare import compare_values, fact, metadata, on_host
+from conformance.framework.compare import compare_values, fact, metadata, to_host_tensor
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, TF32_UNIT, Tolerance, unit_of
 from conformance.framework.trees import tree_map
@@ -92,7 +92,7 @@ def _leaf_snapshot(leaf: Any, strides: bool) -> Any:
         return leaf
     fields: dict[str, Any] = {"dtype": leaf.dtype, "layout": leaf.layout}
     if leaf.is_nested:
-        parts = tuple(on_host(part).clone() for part in leaf.detach().unbind())
+        parts = tuple(to_host_tensor(part).clone() for part in leaf.detach().unbind())
         fields["shapes"] = [list(part.shape) for part in parts]
         return TensorSnapshot(parts, fields, leaf.device)
     fields = metadata(leaf, stride=strides)
@@ -104,7 +104,7 @@ def _leaf_snapshot(leaf: Any, strides: bool) -> Any:
         fields["offset"] = leaf.storage_offset()
     if leaf.layout is torch.sparse_coo:
         fields["sparse dimensions"] = (leaf.sparse_dim(), leaf.dense_dim())
-    return TensorSnapshot((on_host(leaf).clone(),), fields, leaf.device)
+    return TensorSnapshot((to_host_tensor(leaf).clone(),), fields, leaf.device)
 
 
 def dtypes_in_snapshot(value: Any) -> list[torch.dtype]:
@@ -118,18 +118,20 @@ def compare_observation(
     expected: Observation,
     device: torch.device,
     target: Target,
-    unclaimed: Callable[[StatementPosition | None], bool],
+    needs_undeclared_dtype: Callable[[StatementPosition | None], bool],
 ) -> bool:
     """Compare an observation of the device with the CPU's observation of the same name, and return whether
     they agree.
 
-    Tensors of undeclared dtypes are ignored. A difference of numbers or strings is ignored if ``unclaimed``
-    returns True for the position of the observation, because the statement at this position needs an
-    undeclared dtype.
+    Tensors of undeclared dtypes are ignored. A difference of numbers or strings is ignored if
+    ``needs_undeclared_dtype`` returns True for the position of the observation, because the statement at this
+    position needs an undeclared dtype.
     """
-    comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.position))
+    comparison = _Comparison(
+        recorder, expected, device, target, lambda: needs_undeclared_dtype(actual.position)
+    )
     with recorder.with_basis(actual.basis or recorder.basis):
-        return comparison.trees(actual.value, expected.value, expected.name)
+        return comparison.compare_trees(actual.value, expected.value, expected.name)
 
 
 class _Comparison:
@@ -139,46 +141,50 @@ class _Comparison:
         expected: Observation,
         device: torch.device,
         target: Target,
-        unclaimed: Callable[[], bool],
+        needs_undeclared_dtype: Callable[[], bool],
     ) -> None:
         self.recorder = recorder
         self.expected = expected
         self.device = device
         self.target = target
-        self.unclaimed = unclaimed
+        self.needs_undeclared_dtype = needs_undeclared_dtype
 
-    def trees(self, actual: Any, expected: Any, label: str) -> bool:
+    def compare_trees(self, actual: Any, expected: Any, label: str) -> bool:
         if isinstance(expected, TensorSnapshot):
-            return self.tensors(actual, expected, label)
+            return self.compare_tensors(actual, expected, label)
         if isinstance(expected, (tuple, list)) and not isinstance(expected, torch.Size):
             same = isinstance(actual, (tuple, list)) and len(actual) == len(expected)
-            if not self.fact(same, f"{label} is {_shortened(actual)}, expected {_shortened(expected)}."):
+            if not self.check_fact(
+                same, f"{label} is {_shortened_repr(actual)}, expected {_shortened_repr(expected)}."
+            ):
                 return False
             results = [
-                self.trees(actual_item, expected_item, f"{label}[{index}]")
+                self.compare_trees(actual_item, expected_item, f"{label}[{index}]")
                 for index, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True))
             ]
             return all(results)
         if isinstance(expected, dict):
             same = isinstance(actual, dict) and list(actual) == list(expected)
-            if not self.fact(
-                same, f"{label} has keys {_shortened(actual)}, expected {_shortened(expected)}."
+            if not self.check_fact(
+                same, f"{label} has keys {_shortened_repr(actual)}, expected {_shortened_repr(expected)}."
             ):
                 return False
-            results = [self.trees(actual[key], expected[key], f"{label}[{key!r}]") for key in expected]
+            results = [
+                self.compare_trees(actual[key], expected[key], f"{label}[{key!r}]") for key in expected
+            ]
             return all(results)
-        return self.leaf(actual, expected, label)
+        return self.compare_leaf(actual, expected, label)
 
-    def leaf(self, actual: Any, expected: Any, label: str) -> bool:
+    def compare_leaf(self, actual: Any, expected: Any, label: str) -> bool:
         if undeclared_dtypes.declares_all(self.target):
-            return self.number_or_word(self.recorder, actual, expected, label)
+            return self.compare_number_or_word(self.recorder, actual, expected, label)
         trial = self.recorder.scratch()
-        if not self.number_or_word(trial, actual, expected, label) and self.unclaimed():
+        if not self.compare_number_or_word(trial, actual, expected, label) and self.needs_undeclared_dtype():
             return True
         self.recorder.merge(trial)
         return not trial.failed
 
-    def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, label: str) -> bool:
+    def compare_number_or_word(self, recorder: Recorder, actual: Any, expected: Any, label: str) -> bool:
         number = isinstance(expected, (float, complex))
         if number and isinstance(actual, type(expected)):
             closeness = self.expected.closeness
@@ -191,13 +197,13 @@ class _Comparison:
                 tolerance = Tolerance(closeness.roundings * unit_of(dtype), float(torch.finfo(dtype).tiny))
             actual_tensor = torch.tensor(actual, dtype=expected_tensor.dtype)
             return compare_values(recorder, actual_tensor, expected_tensor, tolerance=tolerance, label=label)
-        text = f"{label} is {_shortened(actual)}, expected {_shortened(expected)}."
+        text = f"{label} is {_shortened_repr(actual)}, expected {_shortened_repr(expected)}."
         return fact(recorder, type(actual) is type(expected) and actual == expected, Kind.VALUE, text)
 
-    def tensors(self, actual: Any, expected: TensorSnapshot, label: str) -> bool:
-        text = f"{label} is {_shortened(actual)}, expected a tensor."
+    def compare_tensors(self, actual: Any, expected: TensorSnapshot, label: str) -> bool:
+        text = f"{label} is {_shortened_repr(actual)}, expected a tensor."
         if not isinstance(actual, TensorSnapshot):
-            return self.fact(False, text)
+            return self.check_fact(False, text)
         if not self.expected.host and (
             missing := undeclared_dtypes.undeclared_among(self.target, expected.metadata["dtype"])
         ):
@@ -207,12 +213,12 @@ class _Comparison:
         for field, value in expected.metadata.items():
             kind = Kind.DTYPE if field == "dtype" else Kind.METADATA
             actual_value = actual.metadata.get(field)
-            agree &= self.fact(
+            agree &= self.check_fact(
                 actual_value == value, f"{label} has {field} {actual_value}, expected {value}.", kind
             )
         device_type = "cpu" if self.expected.host else self.device.type
         text = f"{label} is on device {actual.device}, expected {device_type}."
-        agree &= self.fact(actual.device.type == device_type, text)
+        agree &= self.check_fact(actual.device.type == device_type, text)
         if not agree or len(actual.parts) != len(expected.parts):
             return False
         for part_index, (actual_part, expected_part) in enumerate(
@@ -225,7 +231,7 @@ class _Comparison:
             )
             if expected_part.numel() == 0:
                 # A tensor without elements has no values to compare, only a shape.
-                agree &= self.fact(
+                agree &= self.check_fact(
                     actual_part.shape == expected_part.shape, f"{name} has shape {list(actual_part.shape)}"
                 )
                 continue
@@ -234,11 +240,11 @@ class _Comparison:
             )
         return agree
 
-    def fact(self, holds: bool, text: str, kind: Kind = Kind.METADATA) -> bool:
+    def check_fact(self, holds: bool, text: str, kind: Kind = Kind.METADATA) -> bool:
         return fact(self.recorder, holds, kind, text)
 
 
-def _shortened(value: Any) -> str:
+def _shortened_repr(value: Any) -> str:
     if isinstance(value, TensorSnapshot):
         return f"a tensor of shape {value.metadata.get('shape')}"
     text = repr(value)

@@ -57,7 +57,7 @@ def statement_of_error(
     frames = [
         (frame.f_code, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not _is_part_of_context(frame.f_code)
+        if not _is_code_of_context_manager(frame.f_code)
     ]
     program_file = frames[0][0].co_filename if frames else ""
     statements = [
@@ -70,7 +70,7 @@ def statement_of_error(
     return FailedStatement(context_number, *statements[-1], observation_count, deviation_count, error, basis)
 
 
-def _is_part_of_context(code: CodeType) -> bool:
+def _is_code_of_context_manager(code: CodeType) -> bool:
     return code.co_filename.startswith(_OWN_FOLDER) or code.co_filename == contextlib.__file__
 
 
@@ -93,7 +93,7 @@ def skip_statement(
         return trace_line if frame.f_code is statement.code else None
 
     caller = sys._getframe(1)
-    while _is_part_of_context(caller.f_code) and caller.f_back is not None:
+    while _is_code_of_context_manager(caller.f_code) and caller.f_back is not None:
         caller = caller.f_back
     before, traced_before = sys.gettrace(), caller.f_trace
     caller.f_trace = trace_line

@@ -21,11 +21,11 @@ class StatementPosition(NamedTuple):
     """The first line of a statement of the program, and the number of earlier observations."""
 
     line: int
-    moment: int
+    observation_count: int
 
 
 @functools.cache
-def _statements(file: str) -> dict[int, int]:
+def _first_line_of_statement_by_line(file: str) -> dict[int, int]:
     """Map each line of a file to the first line of the innermost statement that contains the line.
 
     A call and its arguments may span several lines.
@@ -41,25 +41,27 @@ def _statements(file: str) -> dict[int, int]:
     return first
 
 
-def calling_statement(program: CodeType, moment: int) -> StatementPosition | None:
+def calling_statement(program: CodeType, observation_count: int) -> StatementPosition | None:
     """Return the position of the running statement of a program, or None if the program is not in the call
-    stack. ``moment`` is the number of observations that were recorded before.
+    stack. ``observation_count`` is the number of observations that were recorded before.
     """
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code is program:
-            return _position_at(program, line, moment)
+            return _position_at(program, line, observation_count)
     return None
 
 
 def position_of_error(
-    trace: TracebackType | None, program: CodeType, moment: int
+    trace: TracebackType | None, program: CodeType, observation_count: int
 ) -> StatementPosition | None:
-    """Return the position of the innermost statement of a program in a traceback, or None. ``moment`` is the
-    number of observations that were recorded before the error.
+    """Return the position of the innermost statement of a program in a traceback, or None.
+    ``observation_count`` is the number of observations that were recorded before the error.
     """
     lines = [line for frame, line in traceback.walk_tb(trace) if frame.f_code is program]
-    return _position_at(program, lines[-1], moment) if lines else None
+    return _position_at(program, lines[-1], observation_count) if lines else None
 
 
-def _position_at(program: CodeType, line: int, moment: int) -> StatementPosition:
-    return StatementPosition(_statements(program.co_filename).get(line, line), moment)
+def _position_at(program: CodeType, line: int, observation_count: int) -> StatementPosition:
+    return StatementPosition(
+        _first_line_of_statement_by_line(program.co_filename).get(line, line), observation_count
+    )

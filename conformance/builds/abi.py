@@ -61,7 +61,7 @@ class Abi:
         )
 
 
-def has_old_string(mangled: str) -> bool:
+def contains_old_std_string(mangled: str) -> bool:
     """Return True if a mangled name contains the old ``std::string``, whose abbreviation is ``Ss``.
 
     The letters ``Ss`` inside an identifier are ignored.
@@ -108,11 +108,11 @@ def dynamic_symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
         ) from None
 
 
-def measure_abi(names: Iterable[Iterable[str]]) -> Abi:
+def abi_from_symbols(symbols_by_file: Iterable[Iterable[str]]) -> Abi:
     """Return the ABI measured from the symbols of several files."""
     new = old = stable = cxx_symbols = files = 0
     examples: dict[bool, str] = {}
-    for of_file in names:
+    for of_file in symbols_by_file:
         files += 1
         for name in of_file:
             if not _OF_TORCH.match(name):
@@ -122,7 +122,7 @@ def measure_abi(names: Iterable[Iterable[str]]) -> Abi:
             if any(mark in name for mark in _NEW):
                 new += 1
                 examples.setdefault(True, name)
-            elif has_old_string(name):
+            elif contains_old_std_string(name):
                 old += 1
                 examples.setdefault(False, name)
     if new and old:
@@ -142,11 +142,11 @@ def abi_of_torch(location: Path) -> Abi:
         if not file.is_file():
             raise UsageError(f"{location} has no {name}; give a site-packages folder or a wheel of torch")
         with file.open("rb") as opened:
-            return measure_abi([dynamic_symbols(opened, defined=True)])
+            return abi_from_symbols([dynamic_symbols(opened, defined=True)])
     with _open_wheel(location) as wheel:
         if name not in wheel.namelist():
             raise UsageError(f"{location} has no {name}; give a wheel of torch for Linux")
-        return measure_abi([dynamic_symbols(_read_member(wheel, name), defined=True)])
+        return abi_from_symbols([dynamic_symbols(_read_member(wheel, name), defined=True)])
 
 
 def abi_of_extension(location: Path) -> Abi:
@@ -155,35 +155,40 @@ def abi_of_extension(location: Path) -> Abi:
     The backend is not imported. Raise UsageError if no shared object is found.
     """
     if location.is_dir():
-        files = sorted(path for path in location.rglob("*") if _is_library(path.name) and path.is_file())
+        files = sorted(
+            path for path in location.rglob("*") if _is_shared_library_name(path.name) and path.is_file()
+        )
         if not files:
             raise UsageError(
                 f"{location} contains no shared object; give the backend's package, a .so file or a wheel"
             )
-        return measure_abi(_imported_symbols(path) for path in files)
-    if _is_library(location.name):
+        return abi_from_symbols(_imported_symbols(path) for path in files)
+    if _is_shared_library_name(location.name):
         if not location.is_file():
             raise UsageError(f"{location} does not exist; give a .so file, a folder or a wheel")
-        return measure_abi([_imported_symbols(location)])
+        return abi_from_symbols([_imported_symbols(location)])
     with _open_wheel(location) as wheel:
-        names = sorted(name for name in wheel.namelist() if _is_library(name))
+        names = sorted(name for name in wheel.namelist() if _is_shared_library_name(name))
         if not names:
             raise UsageError(
                 f"{location} contains no shared object; it fits every ABI, so a check is not needed"
             )
-        return measure_abi(list(dynamic_symbols(_read_member(wheel, name), defined=False)) for name in names)
+        return abi_from_symbols(
+            list(dynamic_symbols(_read_member(wheel, name), defined=False)) for name in names
+        )
 
 
-def abi_mismatch_message(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
+def abi_mismatch_message(backend: str, built_for: Abi, torch: str, torch_abi: Abi) -> str | None:
     """Return an error sentence if the ABIs differ, or None if they are equal or one of them is unknown."""
-    if {built_for.value, runs.value} != {"0", "1"}:
+    if {built_for.value, torch_abi.value} != {"0", "1"}:
         return None
     wheels = (
         "public Linux wheels up to 2.6.0" if built_for.value == "0" else "public Linux wheels from 2.7 on"
     )
     return (
-        f"{backend} was built for C++ ABI {built_for.value} and torch {torch} has ABI {runs.value}: install "
-        f"the build of {backend} for ABI {runs.value}, or a torch with ABI {built_for.value} ({wheels})"
+        f"{backend} was built for C++ ABI {built_for.value} and torch {torch} has ABI {torch_abi.value}: "
+        f"install the build of {backend} for ABI {torch_abi.value}, "
+        f"or a torch with ABI {built_for.value} ({wheels})"
     )
 
 
@@ -192,7 +197,7 @@ def _imported_symbols(path: Path) -> list[str]:
         return list(dynamic_symbols(file, defined=False))
 
 
-def _is_library(name: str) -> bool:
+def _is_shared_library_name(name: str) -> bool:
     return re.search(r"\.so(\.[0-9.]+)?$", name) is not None
 
 

@@ -24,7 +24,7 @@ _VARIANT = re.compile(r"cpu|xpu|cu\d{2,3}|rocm\d+\.\d+(\.\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class BuildRequest:
     """A requested build.
 
     ``requirement`` and ``options`` are arguments of pip. ``sha256`` is the required digest of the wheel, if
@@ -42,7 +42,7 @@ class Request:
         return dataclasses.asdict(self) | {"options": list(self.options)}
 
 
-def parse_build(spec: str, variant: str | None = None) -> Request:
+def parse_build_spec(spec: str, variant: str | None = None) -> BuildRequest:
     """Parse ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, or ``https://….whl#sha256=…``.
 
     ``variant`` selects one of PyTorch's own indexes (``cpu``, ``cu126``). If it is None, releases come from
@@ -54,27 +54,27 @@ def parse_build(spec: str, variant: str | None = None) -> Request:
         )
     if spec == "nightly":
         index = f"{NIGHTLY_INDEX}{variant or 'cpu'}"
-        return Request(spec, "nightly", "torch", ("--pre", "--index-url", index))
+        return BuildRequest(spec, "nightly", "torch", ("--pre", "--index-url", index))
     index_options = ("--index-url", f"https://download.pytorch.org/whl/{variant}") if variant else ()
     if spec == "newest":
-        return Request(spec, "release", "torch", index_options)
+        return BuildRequest(spec, "release", "torch", index_options)
     if _RELEASE.fullmatch(spec):
         exact = spec if spec.count(".") == 2 else f"{spec}.*"
-        return Request(spec, "release", f"torch=={exact}", index_options)
+        return BuildRequest(spec, "release", f"torch=={exact}", index_options)
     if "://" in spec:
         return _parse_url(spec)
     if spec.endswith(".whl"):
         path = Path(spec).expanduser().absolute()
         if not path.is_file():
             raise UsageError(f"{spec} does not exist; give the path of a torch wheel")
-        return Request(spec, "wheel", str(path))
+        return BuildRequest(spec, "wheel", str(path))
     raise UsageError(
         f"torch build {spec!r} is not a release (2.6.0), 'newest', 'nightly', a path of a wheel, or "
         "https://….whl#sha256=…"
     )
 
 
-def _parse_url(spec: str) -> Request:
+def _parse_url(spec: str) -> BuildRequest:
     try:
         parts = urllib.parse.urlsplit(spec)
     except ValueError as error:
@@ -94,10 +94,10 @@ def _parse_url(spec: str) -> Request:
     name = Path(urllib.parse.unquote(parts.path)).name
     if not re.fullmatch(r"torch-[A-Za-z0-9_.+!-]+\.whl", name):
         raise UsageError(f"{name!r} is not the name of a torch wheel; give the address of a torch wheel")
-    return Request(spec, "url", f"torch @ {spec}", (), digest)
+    return BuildRequest(spec, "url", f"torch @ {spec}", (), digest)
 
 
-def download_wheel(request: Request, folder: Path, python: str = sys.executable) -> Path:
+def download_wheel(request: BuildRequest, folder: Path, python: str = sys.executable) -> Path:
     """Download the requested wheel for an interpreter into a folder, and return its path.
 
     Raise UsageError if the wheel is not available, or its digest differs from the requested digest.
@@ -144,7 +144,7 @@ def _sha256(file: Any) -> str:  # Python 3.10 has no hashlib.file_digest
     return digest.hexdigest()
 
 
-def request_json(request: Request, wheel: Path | None) -> str:
+def request_json(request: BuildRequest, wheel: Path | None) -> str:
     """Return a request and its downloaded wheel as JSON for workflows."""
     content = request.to_json()
     if wheel is not None:

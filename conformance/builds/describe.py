@@ -58,7 +58,7 @@ class Build:
             )
         return cls(**{**data, "evidence": tuple(data["evidence"])})
 
-    def facts(self) -> TorchFacts:
+    def torch_facts(self) -> TorchFacts:
         """Return the facts about torch for a results file."""
         return {
             "version": self.version,
@@ -123,13 +123,15 @@ def _make_build(
     where: str,
     record: str | None,
     direct: str | None,
-    marked: bool,
+    has_fork_marker: bool,
     measured: abi.Abi,
     python: str | None,
     source: str | None,
 ) -> Build:
     version = version_of(version_file, where)
-    kind, evidence = kind_and_evidence(version, version_file, digest_of_record(record), direct, marked)
+    kind, evidence = kind_and_evidence(
+        version, version_file, digest_of_record(record), direct, has_fork_marker
+    )
     return Build(
         version=version,
         git_version=_assigned_text(version_file, "git_version"),
@@ -144,7 +146,7 @@ def _make_build(
 
 
 def kind_and_evidence(
-    version: str, version_file: str, record: str | None, direct_url: str | None, marked: bool
+    version: str, version_file: str, record: str | None, direct_url: str | None, has_fork_marker: bool
 ) -> tuple[str, list[str]]:
     """Return the kind of a build and the evidence for it.
 
@@ -163,7 +165,7 @@ def kind_and_evidence(
     if vouched is not None:
         sentence = f"the digest of its files identifies {vouched.name}, a known build of kind {vouched.kind}"
         return vouched.kind, [sentence]
-    if marked:
+    if has_fork_marker:
         return "fork", ["torch/_fork.json exists, the marker of a fork; its content was not checked"]
     if direct_url is not None and '"editable": true' in direct_url:
         return "source", ["direct_url.json records an editable installation from a source tree"]
@@ -205,7 +207,7 @@ def version_of(version_file: str, where: str) -> str:
     return version
 
 
-def files_changed(site: Path) -> list[str]:
+def files_differing_from_record(site: Path) -> list[str]:
     """Return the names of at most 20 files of torch that are missing, or whose size differs from the size in
     the wheel's RECORD.
     """

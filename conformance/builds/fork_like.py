@@ -39,7 +39,7 @@ def normalize_label(text: str) -> str:
     return label
 
 
-class Relabel:
+class RelabelledFiles:
     """The new contents of the files that identify a build: ``version.py``, METADATA and RECORD."""
 
     def __init__(self, version: str, version_file: str, label: str | None) -> None:
@@ -64,35 +64,35 @@ class Relabel:
             f"{text.rstrip()}\nrepacked_from = {original.group(1) if original else version!r}\n"
         )
 
-    def metadata(self, text: str) -> str:
+    def new_metadata(self, text: str) -> str:
         """Return METADATA with the new version."""
         return re.sub(r"^Version: .*$", f"Version: {self.new}", text, count=1, flags=re.M)
 
-    def folder(self, version: str | None = None) -> str:
+    def dist_info_folder(self, version: str | None = None) -> str:
         """Return the name of the dist-info folder of a version (default: the version of the new build)."""
         return f"torch-{version or self.new}.dist-info"
 
-    def renamed(self, name: str) -> str:
+    def new_file_name(self, name: str) -> str:
         """Return the new name of a file of the original build."""
-        old = self.folder(self.old) + "/"
-        return f"{self.folder()}/{name[len(old) :]}" if name.startswith(old) else name
+        old = self.dist_info_folder(self.old) + "/"
+        return f"{self.dist_info_folder()}/{name[len(old) :]}" if name.startswith(old) else name
 
-    def record(self, text: str, changed: dict[str, bytes]) -> bytes:
+    def new_record(self, text: str, changed: dict[str, bytes]) -> bytes:
         """Return RECORD with the new names and the new digests. ``changed`` maps new names to contents."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         for row in csv.reader(io.StringIO(text)):
             if not row or row[0].rpartition("/")[2] in _SIGNATURES:
                 continue
-            name = self.renamed(row[0])
+            name = self.new_file_name(row[0])
             if name in changed:
-                writer.writerow([name, f"sha256={record_digest(changed[name])}", len(changed[name])])
+                writer.writerow([name, f"sha256={digest_for_record(changed[name])}", len(changed[name])])
             else:
                 writer.writerow([name, *row[1:]])
         return out.getvalue().encode()
 
 
-def record_digest(content: bytes) -> str:
+def digest_for_record(content: bytes) -> str:
     """Return the SHA-256 of a file's content in the format of RECORD."""
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
@@ -106,7 +106,7 @@ def version_of_dist_info(names: Iterable[str]) -> str:
     raise UsageError("the wheel has no torch-*.dist-info/METADATA; give a wheel of torch")
 
 
-def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
+def make_fork_like_wheel(wheel: Path, folder: Path, label: str | None = None) -> Path:
     """Write the fork-like wheel of a public wheel to a folder, and return its path.
 
     All members except the few changed files are copied without decompression.
@@ -117,15 +117,17 @@ def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
         raise UsageError(f"{wheel} cannot be read as a wheel ({error}); give a .whl file of torch") from None
     with source:
         version = version_of_dist_info(source.namelist())
-        relabel = Relabel(version, source.read(VERSION_FILE).decode(), label)
-        old = relabel.folder(version)
+        relabel = RelabelledFiles(version, source.read(VERSION_FILE).decode(), label)
+        old = relabel.dist_info_folder(version)
         changed = {
             VERSION_FILE: relabel.version_file.encode(),
-            f"{relabel.folder()}/METADATA": relabel.metadata(
+            f"{relabel.dist_info_folder()}/METADATA": relabel.new_metadata(
                 source.read(f"{old}/METADATA").decode()
             ).encode(),
         }
-        changed[f"{relabel.folder()}/RECORD"] = relabel.record(source.read(f"{old}/RECORD").decode(), changed)
+        changed[f"{relabel.dist_info_folder()}/RECORD"] = relabel.new_record(
+            source.read(f"{old}/RECORD").decode(), changed
+        )
         tags = wheel.name.removesuffix(".whl").split("-")[-3:]
         target = folder / f"torch-{relabel.new}-{'-'.join(tags)}.whl"
         folder.mkdir(parents=True, exist_ok=True)
@@ -136,7 +138,7 @@ def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
                     if info.filename.rpartition("/")[2] in _SIGNATURES:
                         continue
                     entry = copy.copy(info)
-                    entry.filename = relabel.renamed(info.filename)
+                    entry.filename = relabel.new_file_name(info.filename)
                     if entry.filename in changed:
                         out.writestr(entry, changed[entry.filename])
                     else:

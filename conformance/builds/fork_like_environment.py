@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conformance.builds.describe import describe_interpreter, find_dist_info, version_of
-from conformance.builds.fork_like import VERSION_FILE, Relabel, record_digest
+from conformance.builds.fork_like import VERSION_FILE, RelabelledFiles, digest_for_record
 from conformance.errors import UsageError
 
 _OVERLAY_MARK = "repack.json"
 
 
-def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
+def make_fork_like_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     """Make an overlay environment in which torch is a fork-like build of the torch of ``python``.
 
     The files of torch are hard links, or symbolic links if the overlay is on a different file system. Version
@@ -38,8 +38,8 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     executable = base_environment.executable
     base = {"site": str(site), "version": version, "executable": executable}
     text = (info / "RECORD").read_text()
-    relabel = Relabel(version, (site / VERSION_FILE).read_text(), label)
-    mark = {"base": base, "version": relabel.new, "record": record_digest(text.encode())}
+    relabel = RelabelledFiles(version, (site / VERSION_FILE).read_text(), label)
+    mark = {"base": base, "version": relabel.new, "record": digest_for_record(text.encode())}
     marker = folder / _OVERLAY_MARK
     if marker.is_file():
         try:
@@ -55,8 +55,10 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     link = _make_linker(site, overlay_site)
     changed = {
         VERSION_FILE: relabel.version_file.encode(),
-        f"{relabel.folder()}/METADATA": relabel.metadata((info / "METADATA").read_text()).encode(),
-        f"{relabel.folder()}/INSTALLER": b"conformance\n",
+        f"{relabel.dist_info_folder()}/METADATA": relabel.new_metadata(
+            (info / "METADATA").read_text()
+        ).encode(),
+        f"{relabel.dist_info_folder()}/INSTALLER": b"conformance\n",
     }
     rows = []
     for row in csv.reader(io.StringIO(text)):
@@ -65,12 +67,12 @@ def make_overlay(python: Path, folder: Path, label: str | None = None) -> bool:
         if not name or name.startswith(("..", "/")) or name.startswith("torch/__pycache__/version."):
             continue
         rows.append(row)
-        target = relabel.renamed(name)
+        target = relabel.new_file_name(name)
         if target not in changed and not target.endswith("/RECORD"):
             link(name, target)
     record = io.StringIO()
     csv.writer(record, lineterminator="\n").writerows(rows)
-    changed[f"{relabel.folder()}/RECORD"] = relabel.record(record.getvalue(), changed)
+    changed[f"{relabel.dist_info_folder()}/RECORD"] = relabel.new_record(record.getvalue(), changed)
     for name, content in changed.items():
         (overlay_site / name).parent.mkdir(parents=True, exist_ok=True)
         (overlay_site / name).write_bytes(content)

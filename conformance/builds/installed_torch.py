@@ -33,14 +33,14 @@ def is_fork_like(torch_version: str) -> bool:
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
 
-def folder_label(torch_version: str) -> str:
+def folder_safe_version(torch_version: str) -> str:
     """Return a version with all characters replaced that the name of a folder must not contain."""
     return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version)
 
 
 def leg_name(torch_version: str, mode: str) -> str:
     """Return the name of a leg: ``VERSION-MODE``."""
-    return f"{folder_label(torch_version)}-{mode}"
+    return f"{folder_safe_version(torch_version)}-{mode}"
 
 
 #: Environment variables that change results or the execution of torch. Results files record their values.
@@ -60,7 +60,7 @@ VARIABLES = (
 _VALUE = re.compile(r"[A-Za-z0-9_.,:+-]{0,64}")
 
 
-def recorded_variables(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment_variables_to_record(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables in ``VARIABLES`` that are set to a value that may be recorded."""
     return {
         name: variables[name] for name in VARIABLES if name in variables and _VALUE.fullmatch(variables[name])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conformance.builds.describe import Build, describe_folder, files_changed
+from conformance.builds.describe import Build, describe_folder, files_differing_from_record
 from conformance.errors import UsageError
 
 
@@ -44,7 +44,7 @@ def differences_between(before: Build, after: Build) -> list[str]:
     return differences
 
 
-def torch_problem(before: Build, site: Path, constraints: str | None = None) -> str | None:
+def torch_change_problem(before: Build, site: Path, constraints: str | None = None) -> str | None:
     """Return an error sentence if the torch in a folder differs from the recorded build, else None."""
     after = describe_folder(site)
     differences = differences_between(before, after)
@@ -56,7 +56,7 @@ def torch_problem(before: Build, site: Path, constraints: str | None = None) -> 
             f"torch was replaced: it was {before.name()} and is {after.name()} now "
             f"({'; '.join(differences)}); {pin} and start over"
         )
-    changed = files_changed(site)
+    changed = files_differing_from_record(site)
     if changed:
         return (
             f"files of torch were changed since its wheel was installed ({', '.join(changed[:3])}, "
@@ -65,7 +65,7 @@ def torch_problem(before: Build, site: Path, constraints: str | None = None) -> 
     return None
 
 
-def constraint_line(installed: str, wheel: Path | None) -> str:
+def pip_constraint_line(installed: str, wheel: Path | None) -> str:
     """Return the line of a constraints file that prevents pip from replacing torch.
 
     ``installed`` is the version in pip's metadata.

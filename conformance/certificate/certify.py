@@ -32,7 +32,7 @@ def scrubbed_document(leg: Leg) -> Document:
     return result_files.results_document([scrubbed_leg])
 
 
-def suite_problem(leg: Leg) -> str | None:
+def suite_mismatch_problem(leg: Leg) -> str | None:
     """Return an error text if a different copy of the suite produced the leg, else None."""
     installed, theirs = digests.suite_digest(), leg["digests"]["suite"]
     if theirs == installed:
@@ -52,7 +52,7 @@ def issue_certificate(
     """
     results = scrubbed_document(leg)
     assessment = assess_level(results["legs"][0], manifest, level)
-    problem = suite_problem(leg)
+    problem = suite_mismatch_problem(leg)
     if problem is not None:
         assessment = dataclasses.replace(assessment, unfit=(problem, *assessment.unfit))
     return assessment, document.make_certificate(results, assessment), results
@@ -83,7 +83,7 @@ def verify_certificate(certificate: Certificate, results: Document, manifest: Ma
     ]
     if not assessment.passed:
         problems.append("level not held: no result of the level passed")
-    problem = suite_problem(leg)
+    problem = suite_mismatch_problem(leg)
     if problem is not None:
         problems.append(problem)
     if result_files.results_document([leg]) != results:

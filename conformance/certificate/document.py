@@ -30,7 +30,7 @@ class Claim(TypedDict):
     notice: str | None
 
 
-class DetectionPower(TypedDict):
+class MutationScore(TypedDict):
     """The mutation score of a level.
 
     ``of`` is the number of mutants, and ``killed`` is the number of killed mutants. ``of_called`` and
@@ -56,7 +56,7 @@ class Evidence(TypedDict):
     waived: list[str]
     not_claimed: dict[str, int]
     placements: dict[str, int]
-    detection: DetectionPower | None
+    detection: MutationScore | None
 
 
 class TargetStatement(TypedDict):
@@ -129,7 +129,7 @@ def make_certificate(results: Document, assessment: LevelAssessment) -> Certific
             "waived": list(assessment.waived),
             "not_claimed": {reason: len(names) for reason, names in assessment.not_claimed.items()},
             "placements": dict(sorted(samples.items())),
-            "detection": _detection_power(assessment.demand.level, assessment.demand.mode),
+            "detection": _mutation_score(assessment.demand.level, assessment.demand.mode),
         },
         "statements": {
             "target": {
@@ -154,7 +154,7 @@ def make_certificate(results: Document, assessment: LevelAssessment) -> Certific
     }
 
 
-def _detection_power(level: str, mode: str) -> DetectionPower | None:
+def _mutation_score(level: str, mode: str) -> MutationScore | None:
     """Return the mutation score of a level, or None if the score was not measured in the mode."""
     measured = MutationScores.read()
     power = measured.of(level, mode)

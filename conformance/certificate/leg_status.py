@@ -43,7 +43,7 @@ def leg_status(leg: Leg) -> tuple[LegStatus, str]:
     ]
     if why:
         return LegStatus.INCOMPLETE, "; ".join([*why, *leg["problems"]])[:1000]
-    unexpected = LegSummary.of(leg).unexpected
+    unexpected = LegSummary.from_leg(leg).unexpected_count
     if unexpected:
         return LegStatus.FAILED, f"{unexpected} results are unexpected"
     if leg["exit"] == UNEXPECTED:

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.certificate.target_declaration import Declaration
+from conformance.certificate.target_declaration import TargetDeclaration
 from conformance.model import seeds
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Basis, Placement, Verdict, seed_of
@@ -39,28 +39,28 @@ class LevelAssessment:
     unfit: tuple[str, ...]
 
     @property
-    def holds(self) -> bool:
+    def holds_level(self) -> bool:
         """True if the leg holds the level."""
         return not self.unfit and not self.missing and bool(self.passed)
 
     @property
-    def required(self) -> int:
+    def required_count(self) -> int:
         """The number of results that the level requires."""
         return len(self.demand.entries)
 
     @property
-    def claimed(self) -> int:
+    def claimed_count(self) -> int:
         """The number of required results that the target claims."""
-        return self.required - sum(map(len, self.not_claimed.values()))
+        return self.required_count - sum(map(len, self.not_claimed.values()))
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of required, claimed, passed and other results for the certificate."""
         return {
-            "due": self.required,
-            "claimed": self.claimed,
+            "due": self.required_count,
+            "claimed": self.claimed_count,
             "passed": len(self.passed),
             "waived": len(self.waived),
-            "not_claimed": self.required - self.claimed,
+            "not_claimed": self.required_count - self.claimed_count,
             "missing": sum(map(len, self.missing.values())),
         }
 
@@ -74,10 +74,10 @@ def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
 
     Raise UsageError if the manifest has no entry for the torch minor of the leg.
     """
-    demand = manifest.demand(leg["torch"], leg["mode"], level)
-    declaration = Declaration.of(leg)
+    demand = manifest.level_requirements(leg["torch"], leg["mode"], level)
+    declaration = TargetDeclaration.from_leg(leg)
     unfit = list(reasons_unfit(leg))
-    if not levels_within(leg["level"], level):
+    if not run_level_includes(leg["level"], level):
         unfit.append(f"the run was of level {leg['level']}, which does not include all of {level}")
     if not demand.entries:
         unfit.append(
@@ -117,7 +117,7 @@ def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
             waived.append(name)
         else:
             missing[defect].append(name)
-    placements = dict(_placements(rows, demand))
+    placements = dict(_placements_of_native_operators(rows, demand))
     for name, placement in placements.items():
         if placement not in _RAN_ON_THE_DEVICE:
             missing[f"placed {placement}, but the device must run the operator itself"].append(name)
@@ -125,19 +125,19 @@ def assess_level(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
         demand,
         tuple(sorted(passed)),
         tuple(sorted(waived)),
-        _largest_first(missing),
-        _largest_first(not_claimed),
+        _sorted_by_group_size(missing),
+        _sorted_by_group_size(not_claimed),
         placements,
         tuple(unfit),
     )
 
 
-def levels_within(run: str, level: str) -> bool:
-    """Return True if a run of level ``run`` includes all results of ``level``.
+def run_level_includes(run_level: str, level: str) -> bool:
+    """Return True if a run of level ``run_level`` includes all results of ``level``.
 
     A run of level smoke includes no level.
     """
-    return run != levels.SMOKE and levels.includes(run, level)
+    return run_level != levels.SMOKE and levels.includes_level(run_level, level)
 
 
 def reasons_unfit(leg: Leg) -> Iterator[str]:
@@ -145,7 +145,9 @@ def reasons_unfit(leg: Leg) -> Iterator[str]:
     count = leg["missing"]["count"]
     lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
     # If only results of other shards are missing, ``shard_reason`` reports this below.
-    if lost and not (merge.missing_shards(leg) and merge.as_before_merge(leg)["complete"] and not count):
+    if lost and not (
+        merge.missing_shards(leg) and merge.leg_without_merge_problem(leg)["complete"] and not count
+    ):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
         yield f"the run was restricted with -k {leg['selection']!r}"
@@ -174,7 +176,7 @@ def shard_reason(leg: Leg) -> str:
 
 def _summary_errors(leg: Leg) -> Iterator[str]:
     """Yield an error for each count of the leg's summary that differs from the count of its rows."""
-    judgement = LegSummary.of(leg)
+    judgement = LegSummary.from_leg(leg)
     if leg["planned"] != len(judgement.rows):
         yield f"{leg['planned']} results were planned, but the leg has {len(judgement.rows)} rows"
     if leg["totals"] != judgement.totals:
@@ -215,7 +217,7 @@ def _differs_in_parity_only(row: ResultRow) -> bool:
     return row["verdict"] in verdicts and final_verdicts.failure_bases(row) == {Basis.PARITY.value}
 
 
-def _undeclared_dtype(row: ResultRow | None, declaration: Declaration) -> str | None:
+def _undeclared_dtype(row: ResultRow | None, declaration: TargetDeclaration) -> str | None:
     """Return the undeclared dtype because of which the suite checked nothing of a result, or None.
 
     This also applies to results that the level requires independently of declarations:
@@ -234,7 +236,9 @@ def _is_covered_by_waivers(row: ResultRow, demand: LevelRequirements, name: str)
     return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
 
 
-def _placements(rows: Mapping[str, ResultRow], demand: LevelRequirements) -> Iterator[tuple[str, str]]:
+def _placements_of_native_operators(
+    rows: Mapping[str, ResultRow], demand: LevelRequirements
+) -> Iterator[tuple[str, str]]:
     """Yield the result id and the placement of each operator that must not fall back.
 
     The placement is ``unknown`` if the row has none.
@@ -245,7 +249,7 @@ def _placements(rows: Mapping[str, ResultRow], demand: LevelRequirements) -> Ite
             yield name, str(rows[name].get("placement", Placement.UNKNOWN.value))
 
 
-def _largest_first(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def _sorted_by_group_size(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return the groups as sorted tuples, the largest group first."""
     order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
     return {reason: tuple(sorted(groups[reason])) for reason in order}
@@ -254,6 +258,6 @@ def _largest_first(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, 
 def broadest_level_held(leg: Leg, manifest: Manifest) -> str | None:
     """Return the broadest level that a leg holds, or None."""
     for level in reversed(LEVELS):
-        if levels_within(leg["level"], level) and assess_level(leg, manifest, level).holds:
+        if run_level_includes(leg["level"], level) and assess_level(leg, manifest, level).holds_level:
             return level
     return None

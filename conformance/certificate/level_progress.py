@@ -30,7 +30,7 @@ def level_progress_of(legs: Sequence[Leg]) -> list[LevelProgress]:
 def _progress_of_leg(number: int, legs: Sequence[Leg], loaded_manifest: Manifest) -> Iterator[LevelProgress]:
     held_progress: LevelProgress | None = None
     for level in LEVELS:
-        if not level_assessment.levels_within(legs[number]["level"], level):
+        if not level_assessment.run_level_includes(legs[number]["level"], level):
             break
         try:
             progress = _progress_to_level(number, legs, loaded_manifest, level)
@@ -53,7 +53,7 @@ def _progress_to_level(
 ) -> LevelProgress | None:
     leg = legs[number]
     assessment = level_assessment.assess_level(leg, loaded_manifest, level)
-    if not assessment.required:
+    if not assessment.required_count:
         return None
     missing = {name for names in assessment.missing.values() for name in names}
     present_rows = [(number, row) for row in leg["results"] if row["id"] in missing]
@@ -61,10 +61,10 @@ def _progress_to_level(
     return LevelProgress(
         number,
         level,
-        assessment.required,
+        assessment.required_count,
         len(assessment.passed),
         len(missing),
-        assessment.holds,
+        assessment.holds_level,
         assessment.unfit,
         blockers_of(causes.group_by_cause(present_rows, legs), absent),
     )

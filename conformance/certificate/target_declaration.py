@@ -14,7 +14,7 @@ from conformance.plan.levels.manifest import RequiredResult
 
 
 @dataclasses.dataclass(frozen=True)
-class Declaration:
+class TargetDeclaration:
     """The declarations of a target file, as recorded in the results of its run."""
 
     dtypes: frozenset[str]
@@ -29,7 +29,7 @@ class Declaration:
         return tuple(self.unsupported)
 
     @staticmethod
-    def of(leg: Leg) -> Declaration:
+    def from_leg(leg: Leg) -> TargetDeclaration:
         """Return the declarations recorded in a leg.
 
         Raise UsageError if the leg has no record of the declarations.
@@ -40,7 +40,7 @@ class Declaration:
                 f"leg {leg['name']} has no record of the declarations of its target: an earlier version of "
                 "the suite wrote it; run the suite again"
             )
-        return Declaration(
+        return TargetDeclaration(
             frozenset(declared["dtypes"]),
             declared["capabilities"],
             declared["unsupported"],
@@ -69,12 +69,12 @@ class Declaration:
             listed = self.operators[subject]
             if (dtype == ANY_DTYPE and not listed) or (dtype != ANY_DTYPE and dtype not in listed):
                 return f"operators.{subject}"
-        pattern = _first_matching(self.patterns, str(entry.id))
+        pattern = _first_matching_pattern(self.patterns, str(entry.id))
         return None if pattern is None else f"unsupported {pattern}"
 
 
 @functools.lru_cache(maxsize=1 << 17)
-def _first_matching(patterns: tuple[str, ...], name: str) -> str | None:
+def _first_matching_pattern(patterns: tuple[str, ...], name: str) -> str | None:
     """Return the first pattern that matches a result id, or None.
 
     The result is cached, because most legs of a results file have the same patterns.

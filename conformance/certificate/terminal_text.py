@@ -9,7 +9,7 @@ from conformance.certificate.document import Certificate
 from conformance.certificate.level_assessment import LevelAssessment, shard_reason
 from conformance.model.records import Leg
 from conformance.model.verdicts import ResultId
-from conformance.plan.levels import includes
+from conformance.plan.levels import includes_level
 from conformance.plan.levels.manifest import minor_text as minor_words
 from conformance.plan.levels.mutation_score import LevelScore
 from conformance.report.summary import leg_title, repro_command, target_argument
@@ -65,8 +65,8 @@ def refusal_lines(
     if narrowest is not None and not narrowest.unfit:
         lost = [name for names in narrowest.missing.values() for name in names]
         yield (
-            f"nearest: {narrowest.demand.level}, {len(lost)} of {narrowest.claimed} results are missing, "
-            f"first {lost[0]}"
+            f"nearest: {narrowest.demand.level}, {len(lost)} of {narrowest.claimed_count} results are "
+            f"missing, first {lost[0]}"
         )
     yield from _advice_lines(leg, assessment, held_level)
 
@@ -92,7 +92,7 @@ def _advice_lines(leg: Leg, assessment: LevelAssessment, held_level: str | None)
         else:
             yield f"next: {repro_command(names[0], target_argument(leg), leg)}"
         break
-    if held_level and includes(level, held_level) and held_level != level:
+    if held_level and includes_level(level, held_level) and held_level != level:
         command = f"conformance certify DIR --level {held_level} --mode {mode} -o BUNDLE"
         yield f"or certify the level that the run holds: {command}"
 
@@ -108,7 +108,7 @@ def certificate_lines(assessment: LevelAssessment, certificate: Certificate) -> 
         yield f"    waived, a failure of torch itself: {name}"
     if len(assessment.waived) > SHOWN:
         yield f"    and {len(assessment.waived) - SHOWN} more waived"
-    yield f"  {_detection_text(certificate)}"
+    yield f"  {_mutation_score_text(certificate)}"
     yield f"  manifest {certificate['evidence']['manifest']}"
 
 
@@ -120,8 +120,8 @@ def evidence_lines(certificate: Certificate) -> Iterator[str]:
     yield f"  suite    {counted_again['suite']}, the installed suite"
     yield f"  results  {counted_again['results']}"
     yield f"  {counted_again['comparisons']} comparisons in all rows"
-    yield f"  placements of operators that must not fall back: {_table_text(counted_again['placements'])}"
-    yield f"  {_detection_text(certificate)}"
+    yield f"  placements of operators that must not fall back: {_key_value_text(counted_again['placements'])}"
+    yield f"  {_mutation_score_text(certificate)}"
     stated = certificate["statements"]
     yield f"statements ({certificate['claim']['attestation']}: recorded by the run itself, not attested):"
     tables: dict[str, Mapping[str, object]] = {
@@ -132,7 +132,7 @@ def evidence_lines(certificate: Certificate) -> Iterator[str]:
         "digests": stated["digests"],
     }
     for name, table in tables.items():
-        yield f"  {name}: {_table_text(table)}"
+        yield f"  {name}: {_key_value_text(table)}"
     took = f"started {stated['started']}, {stated['seconds']:.0f} s"
     yield f"  python {stated['python']}, {stated['system']}, {took}"
     yield "to repeat the run:"
@@ -140,7 +140,7 @@ def evidence_lines(certificate: Certificate) -> Iterator[str]:
         yield f"  {line}"
 
 
-def _detection_text(certificate: Certificate) -> str:
+def _mutation_score_text(certificate: Certificate) -> str:
     """Return the line with the mutation score of the suite that issued the certificate."""
     detection = certificate["evidence"]["detection"]
     if detection is None:
@@ -151,5 +151,5 @@ def _detection_text(certificate: Certificate) -> str:
     return f"mutation score of the level: {power.describe()} (measured on {detection['measured_on']})"
 
 
-def _table_text(values: Mapping[str, object]) -> str:
+def _key_value_text(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {value}" for key, value in values.items()) or "none"

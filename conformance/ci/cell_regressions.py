@@ -42,12 +42,12 @@ class CellChange:
     count: int = 0
 
     @property
-    def worse(self) -> bool:
+    def has_regressed(self) -> bool:
         """True if results of the cell regressed, or its status changed from good to not good."""
         return self.count > 0 or (self.was in GOOD and self.now not in GOOD)
 
     @property
-    def good(self) -> bool:
+    def is_good(self) -> bool:
         """True if the status of the cell is good and no result regressed."""
         return self.now in GOOD and not self.count
 
@@ -86,14 +86,16 @@ def compare_cells(before: Sequence[Path], after: Path) -> list[CellChange]:
     return changes
 
 
-def earlier_runs(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
+def earlier_runs(folder: Path, backend: str, *, exclude_run_id: str = "") -> list[Path]:
     """Return the folders of a backend's newest runs that have a table of cells, the newest first.
 
-    ``folder`` is a checkout of the results branch. ``other_than`` is the id of a workflow run, whose folders
-    on the branch are excluded.
+    ``folder`` is a checkout of the results branch. ``exclude_run_id`` is the id of a workflow run, whose
+    folders on the branch are excluded.
     """
     runs = sorted((path.parent for path in (folder / backend).glob("*/matrix.json")), reverse=True)
-    return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:SEARCHED]
+    return [run for run in runs if not exclude_run_id or run.name.split("-")[1:2] != [exclude_run_id]][
+        :SEARCHED
+    ]
 
 
 def _read_outcomes(folder: Path) -> dict[str, Any]:
@@ -127,4 +129,4 @@ def _regressed_ids(old: Leg | None, new: Leg | None) -> list[str]:
         report = diff.compare_runs([old], [new])
     except UsageError:
         return []
-    return [change.id for pair in report.pairs for change in pair.counted]
+    return [change.id for pair in report.pairs for change in pair.worse_results]

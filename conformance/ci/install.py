@@ -26,7 +26,7 @@ _REQUIREMENT = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Installed:
+class GuardedEnvironment:
     """An environment, with the record and the constraints file of its torch guard."""
 
     python: str
@@ -50,32 +50,32 @@ def make_environment(cell: Cell, folder: Path, index: str | None, python: str = 
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; choose a new folder for the environment")
-    request = build_spec.parse_build(cell.spec, index if "://" not in cell.spec else None)
+    request = build_spec.parse_build_spec(cell.spec, index if "://" not in cell.spec else None)
     _run_command([python, "-m", "venv", str(folder)], "a virtual environment")
     interpreter_path = str(folder / "bin" / "python")
     wheel = build_spec.download_wheel(request, folder / "wheels", interpreter_path)
     if cell.kind == "fork-like":
-        wheel = fork_like.repack(wheel, folder / "fork-like", None)
+        wheel = fork_like.make_fork_like_wheel(wheel, folder / "fork-like", None)
     pip_install(interpreter_path, str(wheel))
     return interpreter_path
 
 
-def record_torch(python: str, folder: Path, wheel: Path | None = None) -> Installed:
+def record_torch(python: str, folder: Path, wheel: Path | None = None) -> GuardedEnvironment:
     """Record the torch of an environment, and write its constraints file, before other installations."""
     folder.mkdir(parents=True, exist_ok=True)
-    installed = Installed(python, folder / "torch.json", folder / "constraints.txt")
+    installed = GuardedEnvironment(python, folder / "torch.json", folder / "constraints.txt")
     torch_guard.write_record(describe.describe_environment(python), installed.record)
-    line = torch_guard.constraint_line(describe.installed_version(python), wheel)
+    line = torch_guard.pip_constraint_line(describe.installed_version(python), wheel)
     installed.constraints.write_text(line + "\n")
     return installed
 
 
-def install_with_constraints(installed: Installed, requirements: Sequence[str]) -> None:
+def install_with_constraints(installed: GuardedEnvironment, requirements: Sequence[str]) -> None:
     """Install requirements with the constraints that protect torch."""
     pip_install(installed.python, "--constraint", str(installed.constraints), *requirements)
 
 
-def install_suite(installed: Installed, wheel: Path) -> None:
+def install_suite(installed: GuardedEnvironment, wheel: Path) -> None:
     """Install the suite and its requirements. Replace an installed suite even if it has the same version,
     because the installed suite may be from a different commit.
     """
@@ -83,13 +83,13 @@ def install_suite(installed: Installed, wheel: Path) -> None:
     pip_install(installed.python, "--no-deps", "--force-reinstall", str(wheel))
 
 
-def check_torch(installed: Installed) -> str | None:
+def check_torch(installed: GuardedEnvironment) -> str | None:
     """Return an error sentence if torch differs from the recorded build, else None."""
     before = torch_guard.read_record(installed.record)
     located = describe.describe_interpreter(installed.python)
     if located.site is None:
         return f"torch was removed: it was {before.name()}; start over"
-    return torch_guard.torch_problem(before, Path(located.site), str(installed.constraints))
+    return torch_guard.torch_change_problem(before, Path(located.site), str(installed.constraints))
 
 
 def backend_requirements(specification: str, folder: Path | None) -> list[str]:
@@ -141,7 +141,7 @@ def _run_command(command: Sequence[str], label: str) -> None:
         raise UsageError(f"{label} cannot be installed: {errors[-1][:400]}")
 
 
-def cell_of(plan: Path, name: str) -> Cell:
+def find_cell_in_plan(plan: Path, name: str) -> Cell:
     """Return a cell of a plan by its id. Raise UsageError if the plan does not contain it."""
     for cell in plans.read_plan(plan):
         if cell.id == name:

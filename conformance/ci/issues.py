@@ -17,7 +17,7 @@ MOST = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Action:
+class IssueAction:
     """An action on the issue of a cell. ``done`` says whether the issue with number ``number`` was opened,
     updated or closed.
     """
@@ -54,7 +54,7 @@ def issue_body(change: CellChange, run: str, command: str) -> str:
 
 def update_issues(
     repository: str, backend: str, changes: Sequence[CellChange], run: str, target: str
-) -> list[Action]:
+) -> list[IssueAction]:
     """Open, update and close the issues of all cells, and return the actions.
 
     If a cell is not good, but did not regress since the previous run, its issue is unchanged. Raise
@@ -63,14 +63,14 @@ def update_issues(
     open_issues = {
         str(issue["title"]): issue for issue in _open_issues(repository) if not issue.get("pull_request")
     }
-    actions: list[Action] = []
+    actions: list[IssueAction] = []
     opened = 0
     rest: list[str] = []
     for change in changes:
         issue = open_issues.get(issue_title(backend, change))
         path = f"repos/{repository}/issues"
         command = f"conformance run --target {target} --mode {change.mode}"
-        if change.worse and issue is None:
+        if change.has_regressed and issue is None:
             if opened >= MOST:
                 rest.append(change.id)
                 continue
@@ -84,17 +84,17 @@ def update_issues(
                 },
             )
             opened += 1
-            actions.append(Action(change.id, "opened", int(created["number"])))
-        elif change.worse and issue is not None:
+            actions.append(IssueAction(change.id, "opened", int(created["number"])))
+        elif change.has_regressed and issue is not None:
             number = int(issue["number"])
             github.send_json("PATCH", f"{path}/{number}", {"body": issue_body(change, run, command)})
-            actions.append(Action(change.id, "updated", number))
-        elif change.good and issue is not None:
+            actions.append(IssueAction(change.id, "updated", number))
+        elif change.is_good and issue is not None:
             number = int(issue["number"])
             text = f"The cell is {change.now} again{f': {run}' if run else ''}."
             github.send_json("POST", f"{path}/{number}/comments", {"body": text})
             github.send_json("PATCH", f"{path}/{number}", {"state": "closed", "state_reason": "completed"})
-            actions.append(Action(change.id, "closed", number))
+            actions.append(IssueAction(change.id, "closed", number))
     if rest:
         names = "\n".join(f"* `{name}`" for name in rest)
         where = f" in {run}" if run else ""
@@ -103,7 +103,7 @@ def update_issues(
         created = github.send_json(
             "POST", f"repos/{repository}/issues", {"title": name, "body": text, "labels": [LABEL]}
         )
-        actions.append(Action(f"{len(rest)} further cells", "opened", int(created["number"])))
+        actions.append(IssueAction(f"{len(rest)} further cells", "opened", int(created["number"])))
     return actions
 
 

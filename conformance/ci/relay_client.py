@@ -41,7 +41,7 @@ class RelayResponse:
     text: str
 
 
-class Unavailable(Exception):
+class RelayUnavailable(Exception):
     """The relay did not respond, or had an internal error."""
 
 
@@ -78,9 +78,9 @@ def send_callback(
     status, response_body = _status_and_body_before_deadline(request, url, deadline)
     response_text = printable(response_body.decode(errors="replace")).replace(token, "<token>").strip()[:300]
     if 200 <= status < 300:
-        return RelayResponse(status, not _is_ignored(response_body), response_text)
+        return RelayResponse(status, not _does_relay_ignore_repository(response_body), response_text)
     if status >= 500:
-        raise Unavailable(
+        raise RelayUnavailable(
             f"the relay at {url} has an internal error (HTTP {status}); the run itself is valid"
         )
     raise UsageError(f"the relay at {url} rejected the callback (HTTP {status}: {response_text}); correct it")
@@ -110,14 +110,14 @@ def _status_and_body_before_deadline(
     thread.start()
     thread.join(deadline)
     if not outcomes:
-        raise Unavailable(f"the relay at {url} did not respond within {deadline:g} seconds")
+        raise RelayUnavailable(f"the relay at {url} did not respond within {deadline:g} seconds")
     (outcome,) = outcomes
     if isinstance(outcome, (OSError, http.client.HTTPException, ValueError)):
         reason = getattr(outcome, "reason", outcome)
         timed_out = isinstance(reason, (TimeoutError, socket.timeout))
         # Report only the name of the error, because its text may quote the request with the token.
         why = "no response in time" if timed_out else type(reason).__name__
-        raise Unavailable(f"the relay at {url} cannot be reached ({why})") from None
+        raise RelayUnavailable(f"the relay at {url} cannot be reached ({why})") from None
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
@@ -137,7 +137,7 @@ def _read_limited(response: IO[bytes]) -> bytes:
     return response.read(_ANSWER)
 
 
-def _is_ignored(response_body: bytes) -> bool:
+def _does_relay_ignore_repository(response_body: bytes) -> bool:
     """Return True if the response says that the relay ignores callbacks of this repository."""
     try:
         content = json.loads(response_body)

@@ -47,20 +47,22 @@ def run_name(file: Path, started: str, run_id: str) -> str:
     return f"{when}-{run_id or 'local'}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
 
 
-def own_provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def provenance_of_this_workflow_run(
+    channel: str, *, variables: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
     """Return the provenance record of this workflow run, from GitHub's environment variables.
 
     Outside a workflow the channel is ``self-reported``.
     """
-    workflow = ours.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
-    repository = ours.get("GITHUB_REPOSITORY", "")
+    workflow = variables.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
+    repository = variables.get("GITHUB_REPOSITORY", "")
     return {
-        "channel": channel if repository and ours.get("GITHUB_RUN_ID") else "self-reported",
+        "channel": channel if repository and variables.get("GITHUB_RUN_ID") else "self-reported",
         "received": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "repository": repository,
         "workflow": workflow.removeprefix(f"{repository}/"),
-        "commit": ours.get("GITHUB_SHA", ""),
-        "run_id": ours.get("GITHUB_RUN_ID", ""),
+        "commit": variables.get("GITHUB_SHA", ""),
+        "run_id": variables.get("GITHUB_RUN_ID", ""),
     }
 
 
@@ -114,7 +116,7 @@ def replace_site_store(repository: str, branch: str, source: Path, token: str = 
 
     Raise UsageError if ``source`` is not a store, or the push is rejected.
     """
-    stores.check_folder(source)
+    stores.check_store_folder(source)
     if not (source / stores.MARK).is_file():
         raise UsageError(
             f"{source} is not a store; create one with 'conformance site RESULTS --store {source}'"
@@ -124,7 +126,7 @@ def replace_site_store(repository: str, branch: str, source: Path, token: str = 
         git("rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--", STORE)
         shutil.copytree(source, git.folder / STORE)
         git("add", "--force", "--", STORE)
-        return "" if git.ok("diff", "--cached", "--quiet", "HEAD") else "The store of the site"
+        return "" if git.succeeds("diff", "--cached", "--quiet", "HEAD") else "The store of the site"
 
     return _commit_and_push(repository, branch, token, replace_store_in_index)
 
@@ -153,7 +155,7 @@ def _commit_and_push(repository: str, branch: str, token: str, change: Callable[
             if not message:
                 return git("rev-parse", "HEAD").strip()  # the branch already has all files
             git("commit", "--quiet", "-m", message)
-            if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
+            if git.succeeds("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
                 return git("rev-parse", "HEAD").strip()
     raise UsageError(f"the push to branch {branch} was rejected {_TRIES} times: {git.errors[-300:]}")
 
@@ -251,7 +253,7 @@ class _Git:
         self.errors = done.stderr.strip() or self.errors
         return done
 
-    def ok(self, *arguments: str) -> bool:
+    def succeeds(self, *arguments: str) -> bool:
         return self._run(*arguments).returncode == 0
 
     def __call__(self, *arguments: str) -> str:

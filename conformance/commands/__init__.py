@@ -1,4 +1,4 @@
 """The commands of the command line.
 
-Each module defines its arguments in ``add`` and its work in ``execute``.
+Each module defines its arguments in ``add_parser`` and its work in ``execute``.
 """

@@ -18,7 +18,7 @@ from conformance.report import output_files, summary
 from conformance.results import exit_codes
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``certify`` to the command line."""
     parser = commands.add_parser(
         "certify", help="compare a run with a level, and write or verify a certificate"
@@ -72,9 +72,9 @@ def certify_run(arguments: argparse.Namespace) -> int:
     except manifest.UnknownMinor as error:
         print(f"{summary.leg_title(leg)}: does not hold {level}: {error}")
         return exit_codes.INCOMPLETE
-    if not assessment.holds:
+    if not assessment.holds_level:
         held_level, narrowest = None, None
-        if not issue.suite_problem(leg):
+        if not issue.suite_mismatch_problem(leg):
             held_level = level_assessment.broadest_level_held(scrubbed_results["legs"][0], loaded_manifest)
             if held_level is None and level != LEVELS[0]:
                 narrowest = level_assessment.assess_level(

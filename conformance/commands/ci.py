@@ -35,7 +35,7 @@ from conformance.target import file as target_file
 _JOBS = 256
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``ci`` to the command line."""
     parser = commands.add_parser("ci", help="the steps of the workflows (docs/workflows.md)")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
 
 def _add_plan_commands(actions: Any) -> None:
     command = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
-    common.add_target(command)
+    common.add_target_option(command)
     command.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
     command.add_argument("--modes", default="", metavar="WORDS", help="(default: all modes of the target)")
     command.add_argument("--level", default="smoke")
@@ -162,7 +162,7 @@ def _add_publish_commands(actions: Any) -> None:
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
     command.add_argument("--before", type=Path, required=True, metavar="DIR", help="checkout of the branch")
     command.add_argument("--backend", required=True, metavar="ID")
-    common.add_target(command)
+    common.add_target_option(command)
     command.set_defaults(execute=_execute_issues)
 
 
@@ -208,7 +208,7 @@ def _execute_template(arguments: argparse.Namespace) -> int:
 
 
 def _execute_environment(arguments: argparse.Namespace) -> int:
-    cell = install.cell_of(arguments.plan, arguments.cell)
+    cell = install.find_cell_in_plan(arguments.plan, arguments.cell)
     index = None if arguments.index == "default" else arguments.index
     requirements = install.backend_requirements(arguments.backend, arguments.backend_wheels)
     _check_wheel(arguments.suite)
@@ -230,7 +230,7 @@ def _execute_install(arguments: argparse.Namespace) -> int:
     return _check_torch_and_set_outputs(installed)
 
 
-def _check_torch_and_set_outputs(installed: install.Installed, **outputs: str) -> int:
+def _check_torch_and_set_outputs(installed: install.GuardedEnvironment, **outputs: str) -> int:
     wrong = install.check_torch(installed)
     if wrong is not None:
         print(wrong)
@@ -266,13 +266,13 @@ def _execute_report(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _relay_event() -> relay.Event:
+def _relay_event() -> relay.RelayEvent:
     """Return the event with which the relay started this workflow; a nightly event if the relay did not start
     it.
     """
     if os.environ.get("GITHUB_EVENT_NAME") == "repository_dispatch":
         return relay.read_event(Path(os.environ.get("GITHUB_EVENT_PATH", "")))
-    return relay.Event()
+    return relay.RelayEvent()
 
 
 def _execute_gather(arguments: argparse.Namespace) -> int:
@@ -285,7 +285,7 @@ def _execute_gather(arguments: argparse.Namespace) -> int:
     code = collect.exit_code(outcomes)
     step_outputs.set_outputs(results="true" if any_results else "false", exit=str(code))
     print(table.terminal_table(outcomes))
-    bad = [outcome for outcome in outcomes if not outcome.good]
+    bad = [outcome for outcome in outcomes if not outcome.is_as_expected]
     print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells are good")
     return code
 
@@ -319,7 +319,7 @@ def _execute_store(arguments: argparse.Namespace) -> int:
     matrix = arguments.folder / "matrix.json"
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        origin = results_branch.own_provenance("our-workflow")
+        origin = results_branch.provenance_of_this_workflow_run("our-workflow")
         run_folder = results_branch.write_run_entry(
             results, arguments.backend, origin, folder, matrix if matrix.is_file() else None
         )
@@ -381,14 +381,14 @@ def _execute_issues(arguments: argparse.Namespace) -> int:
     _check_backend_is_registered(arguments.backend)
     # ``arguments.target`` is only quoted in the issue and not read, because the target file may be in a
     # different repository.
-    before = cell_regressions.earlier_runs(arguments.before, arguments.backend, other_than=number)
+    before = cell_regressions.earlier_runs(arguments.before, arguments.backend, exclude_run_id=number)
     changes = cell_regressions.compare_cells(before, arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     run = f"{server}/{repository}/actions/runs/{number}" if number.isdecimal() else ""
     done = issues.update_issues(repository, arguments.backend, changes, run, arguments.target)
     for action in done:
         print(f"{action.cell}: {action.done}{'' if action.number is None else f' #{action.number}'}")
-    worse = [change for change in changes if change.worse]
+    worse = [change for change in changes if change.has_regressed]
     since = f" since {before[0].name}" if before else ": there is no earlier run"
     print(f"{len(worse)} of {len(changes)} cells regressed{since}")
     return 0

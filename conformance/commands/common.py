@@ -13,14 +13,14 @@ from conformance.certificate import level_progress
 from conformance.errors import UsageError
 from conformance.model import seeds
 from conformance.model.records import Leg
-from conformance.report.headline import Opening
+from conformance.report.headline import ReportOpening
 from conformance.results import diff
 from conformance.results import document as results
 
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def add_target(parser: argparse.ArgumentParser) -> None:
+def add_target_option(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--target`` to a command."""
     parser.add_argument(
         "--target",
@@ -30,7 +30,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_extra(parser: argparse.ArgumentParser) -> None:
+def add_extra_option(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--extra`` to a command."""
     parser.add_argument(
         "--extra",
@@ -55,7 +55,7 @@ def parse_samples(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")
 
 
-def add_seed(parser: argparse.ArgumentParser) -> None:
+def add_seed_option(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--seed`` to a command."""
     parser.add_argument(
         "--seed",
@@ -75,7 +75,7 @@ def parse_seed(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'today' nor a whole number of at most 18 digits")
 
 
-def use_seed(arguments: argparse.Namespace) -> None:
+def set_run_seed(arguments: argparse.Namespace) -> None:
     """Set the seed of this process and of its children to the value of ``--seed``, or to the default."""
     os.environ[seeds.VARIABLE] = str(seeds.RELEASE_SEED if arguments.seed is None else arguments.seed)
 
@@ -107,7 +107,7 @@ def legs_of_replaced_run(folder: Path) -> list[Leg]:
         return []
 
 
-def opening_of(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Opening:
+def report_opening(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> ReportOpening:
     """Return the first section of a report: the progress of each leg, and the changes since the previous run.
 
     Args:
@@ -120,4 +120,4 @@ def opening_of(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Open
             changes = diff.compare_runs(before, legs)
         except UsageError:  # the two runs have no mode in common
             changes = None
-    return Opening(level_progress.level_progress_of(legs), changes)
+    return ReportOpening(level_progress.level_progress_of(legs), changes)

@@ -17,7 +17,7 @@ from conformance.results import diff
 _NAMED = 5
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``diff`` to the command line."""
     parser = commands.add_parser(
         "diff",
@@ -47,23 +47,23 @@ def execute(arguments: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def comparison_lines(report: diff.Report) -> Iterator[str]:
+def comparison_lines(report: diff.RunComparison) -> Iterator[str]:
     """Yield the lines of a comparison: the counts of each leg, then the changed results."""
     for pair in report.pairs:
         yield from _leg_lines(pair)
     for note in report.notes:
         yield f"note: {note}"
-    if report.worse:
+    if report.has_worse_results:
         yield "worse: exit 1"
-    elif any(report.missing):
-        old, new = report.missing
+    elif any(report.missing_counts):
+        old, new = report.missing_counts
         yield f"incomplete: OLD lacks {old:,} of its planned results, NEW lacks {new:,}: exit 3"
     else:
         yield "no regressions: exit 0"
 
 
-def _leg_lines(pair: diff.Difference) -> Iterator[str]:
-    failing = sum(_fails(change) for change in pair.added)
+def _leg_lines(pair: diff.LegComparison) -> Iterator[str]:
+    failing = sum(_is_failure_in_new_run(change) for change in pair.added)
     numbers = {
         "regressed": str(len(pair.regressed)),
         "failing in another way": str(len(pair.changed)),
@@ -89,7 +89,9 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
         why = f", not counted as regressions because {pair.excuse}" if pair.excuse else ""
         yield f"  vanished{why}:"
         yield from _id_lines(pair.vanished)
-    yield from _cause_lines("new and failing", [change for change in pair.added if _fails(change)], pair.new)
+    yield from _cause_lines(
+        "new and failing", [change for change in pair.added if _is_failure_in_new_run(change)], pair.new
+    )
     changes_by_label = {
         "fixed": pair.fixed,
         "excused": pair.excused,
@@ -101,7 +103,7 @@ def _leg_lines(pair: diff.Difference) -> Iterator[str]:
             yield from _id_lines(changes)
 
 
-def _fails(change: diff.ResultChange) -> bool:
+def _is_failure_in_new_run(change: diff.ResultChange) -> bool:
     return diff.is_failure(change.new)
 
 

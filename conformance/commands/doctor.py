@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 STEPS = 12
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``doctor`` to the command line."""
     parser = commands.add_parser("doctor", help="show the missing features of a device, and what to do next")
-    common.add_target(parser)
+    common.add_target_option(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument(
         "--level", default="bringup", metavar="L", help="level whose operators are tried (default: bringup)"
@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="run again whenever a file of the backend or the target file changes, and show the differences",
     )
-    common.add_extra(parser)
+    common.add_extra_option(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
     if arguments.watch:
-        return _watch(arguments, file, mode)
+        return _rerun_on_file_changes(arguments, file, mode)
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
@@ -80,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if file.untested:
         print(UNTESTED.format(name=file.name))
     _import_backend(target)
-    target_file_patterns.check_patterns(file, lambda: plan.build_plan(target, "full", file.modes))
+    target_file_patterns.check_target_file_patterns(file, lambda: plan.build_plan(target, "full", file.modes))
     operators, capabilities = declaration_checks.collect_trial_facts(file, target, arguments.level)
     groups = {
         "Device": [
@@ -97,20 +97,20 @@ def execute(arguments: argparse.Namespace) -> int:
             print(f"\n{title}")
             _print_table(group, limit)
     missing = [
-        missing_feature_impact.with_impact(fact, target, arguments.level)
+        missing_feature_impact.fact_with_impact(fact, target, arguments.level)
         for group in groups.values()
         for fact in group
         if fact.ok is False
     ]
     print()
     if missing:
-        _print_steps(missing, arguments)
+        _print_next_steps(missing, arguments)
     total = sum(map(len, groups.values()))
     print(f"{len(missing)} of {total} are missing" if missing else "nothing is missing")
     return 1 if missing else 0
 
 
-def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
+def _rerun_on_file_changes(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
     """Run the doctor in a child process, now and after each change of a file.
 
     Return the exit code of the last run when the user presses Ctrl-C.
@@ -133,7 +133,7 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             print(f"{paths[0].name}{more} changed", flush=True)
             code, now = _run_doctor(command)
-            print("\n".join(file_watch.changed_lines(before, now)), flush=True)
+            print("\n".join(file_watch.changed_feature_lines(before, now)), flush=True)
             before = now
     except KeyboardInterrupt:
         return code
@@ -204,7 +204,7 @@ def _print_table(facts_of_group: Sequence[Fact], limit: int) -> None:
             print(f"{'':8s}{'':{width}s}  {registration_checks.shorten(fact.items, limit)}")
 
 
-def _print_steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:
+def _print_next_steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:
     steps: dict[str, str] = {}
     for fact in missing:
         if fact.step:

@@ -20,7 +20,7 @@ from conformance.report import output_files
 from conformance.target import file as target_file
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``expect`` to the command line."""
     parser = commands.add_parser(
         "expect", help="check expectations, or propose the expectations that a run needs"
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
         "--until", metavar="DAY", help=f"expiry of new entries (default: in {expectation_targets.DAYS} days)"
     )
     update.set_defaults(execute=execute_update)
-    lists = expect_import.add(inner)
+    lists = expect_import.add_parser(inner)
     look = inner.add_parser(
         "check",
         help="find entries that are stale, over-broad or expired, or that match no result",
@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
             help="target of the expectations"
             + ("" if each is lists else " (default: the target of the run, if the suite contains it)"),
         )
-        common.add_extra(each)
+        common.add_extra_option(each)
 
 
 def execute_update(arguments: argparse.Namespace) -> int:
@@ -78,7 +78,7 @@ def execute_update(arguments: argparse.Namespace) -> int:
     legs = output_files.read_legs(arguments.directory)
     file = _target_of_options_or_run(arguments, legs)
     until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=expectation_targets.DAYS))
-    if not entries.is_expiry(until):
+    if not entries.is_valid_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
     book = entries.load_expectations(entries.expectation_files(file.name, file.expectations), unread=True)
     proposal = propose.propose_expectations(
@@ -121,7 +121,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     book = entries.load_expectations(entries.expectation_files(file.name, file.expectations))
     names, today = expectation_targets.result_ids_by_mode(file, arguments.extra), datetime.date.today()
     versions = [
-        manifest.version_to_judge_by(version)
+        manifest.version_for_expectations(version)
         for version in [leg["torch"] for leg in of_target] or [installed_torch.version()]
     ]
     mistakes = check.static_problems(book, names, today, versions)
@@ -164,7 +164,7 @@ def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propos
             waived = (
                 {}
                 if file.name in manifest.OWN_TARGETS
-                else manifest.waiver_links(manifest.version_to_judge_by(leg["torch"]), leg["mode"], rows)
+                else manifest.waiver_links(manifest.version_for_expectations(leg["torch"]), leg["mode"], rows)
             )
             observed_legs.append(propose.LegRows(leg["mode"], leg["torch"], rows, waived))
     if not any(leg.rows for leg in observed_legs):
@@ -176,7 +176,7 @@ def _observed_legs(legs: list[Leg], file: target_file.TargetFile) -> list[propos
 
 
 def _changed_texts(
-    proposal: propose.Proposal, file: target_file.TargetFile, *, write: bool
+    proposal: propose.ExpectationProposal, file: target_file.TargetFile, *, write: bool
 ) -> dict[Path, tuple[str, str]]:
     """Return the old and new text of every changed file, by path."""
     changes: dict[Path, dict[int, list[Expectation]]] = {}
@@ -186,7 +186,7 @@ def _changed_texts(
     texts = {}
     for path, by_index in changes.items():
         old = path.read_text()
-        texts[path] = old, edit.edited_text(path, old, by_index)
+        texts[path] = old, edit.text_with_edited_entries(path, old, by_index)
     if proposal.new:
         new_file = expectation_targets.file_for_new_entries(file)
         if new_file is None:
@@ -200,5 +200,5 @@ def _changed_texts(
         path = new_file or file.path.parent / "expectations" / expectation_targets.NEW
         old = path.read_text() if path.is_file() else ""
         text = texts[path][1] if path in texts else old
-        texts[path] = old, edit.appended_text(text or edit.HEAD, proposal.new)
+        texts[path] = old, edit.text_with_appended_entries(text or edit.HEAD, proposal.new)
     return texts

@@ -17,7 +17,7 @@ from conformance.expectations import edit, entries
 from conformance.target import file as target_file
 
 
-def add(commands: Any) -> argparse.ArgumentParser:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the subcommand ``import`` to ``conformance expect``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "import",
@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     today = datetime.date.today()
     until = arguments.until or str(today + datetime.timedelta(days=expectation_targets.DAYS))
-    if not entries.is_expiry(until):
+    if not entries.is_valid_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
     text, name = upstream_list.read_list_text(arguments.file), arguments.file.name
     file = target_file.load(arguments.target)
@@ -79,7 +79,7 @@ def _write_or_print(
     if not new:
         return
     if not write:
-        print(edit.appended_text(edit.HEAD, new), end="")
+        print(edit.text_with_appended_entries(edit.HEAD, new), end="")
         return
     path = expectation_targets.file_for_new_entries(file)
     if path is None:
@@ -89,5 +89,5 @@ def _write_or_print(
         )
     old = path.read_text() if path.is_file() else edit.HEAD
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(edit.appended_text(old, new))
+    path.write_text(edit.text_with_appended_entries(old, new))
     print(f"wrote {path}; run the suite, then add the reason and the link of each confirmed entry")

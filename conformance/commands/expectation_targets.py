@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.expectations import aliases
 from conformance.plan.plan import Plan
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.runner.leg import full_plans_by_mode
 from conformance.target import file as target_file
 
@@ -20,7 +20,7 @@ def result_ids_by_mode(file: target_file.TargetFile, extra: list[str]) -> dict[s
 
     A child process builds the plan, because it imports torch and the extra modules.
     """
-    options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
+    options = RunRequest(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
     names = full_plans_by_mode(options, file.default_mode)
     return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in names.items()}
 

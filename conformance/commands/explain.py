@@ -26,7 +26,7 @@ _ROOT = Path(__file__).parents[1]
 SHOWN = 12
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``explain`` to the command line."""
     parser = commands.add_parser(
         "explain", help="show the requirement behind a result, its inputs and the faults that it detects"
@@ -37,8 +37,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
-    common.add_seed(parser)
-    common.add_extra(parser)
+    common.add_seed_option(parser)
+    common.add_extra_option(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -51,7 +51,7 @@ def execute(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    common.use_seed(arguments)
+    common.set_run_seed(arguments)
 
     from conformance.commands.repro import subject_kind_of
     from conformance.properties.registry import find_property

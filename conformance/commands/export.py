@@ -13,7 +13,7 @@ from conformance.report import output_files
 _FORMS = ("op-overrides", "skips", "dtypes")
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``export`` to the command line."""
     parser = commands.add_parser(
         "export",

@@ -12,7 +12,7 @@ from conformance.report import causes as groups
 from conformance.report import issue, output_files, snippet_lookup, summary
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``issue`` to the command line."""
     parser = commands.add_parser(
         "issue", help="write an issue about one cause of a run's failures, as Markdown"
@@ -46,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.cause is None:
         for number, group in enumerate(causes, 1):
-            print(f"{number}: {issue.issue_title(group)} ({group.counts()})")
+            print(f"{number}: {issue.issue_title(group)} ({group.verdict_counts_text()})")
         return 0
     if arguments.cause > len(causes):
         raise UsageError(
@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
     snippet = None
     if not arguments.no_snippet:
         stored_snippet = snippet_lookup.read_snippet([arguments.directory], legs[number], row)
-        snippet = stored_snippet or run_snippets.make_snippet(row, target, legs[number])
+        snippet = stored_snippet or run_snippets.make_snippet_in_child_process(row, target, legs[number])
     print(f"# {issue.issue_title(group)}\n")
     # Readers of the issue cannot use the path of a target file, only its name.
     print(issue.issue_body(group, legs, Path(target).name, snippet), end="")

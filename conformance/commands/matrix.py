@@ -12,7 +12,7 @@ from conformance.matrix import collect, plan, table
 from conformance.target import file as target_file
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``matrix`` to the command line."""
     parser = commands.add_parser(
         "matrix", help="plan the cells of builds of torch × modes, or collect their outcomes"
@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     command = actions.add_parser("plan", help="print the cells as the matrix of a workflow")
-    common.add_target(command)
+    common.add_target_option(command)
     command.add_argument(
         "--build",
         action="append",
@@ -65,6 +65,6 @@ def _execute_collect(arguments: argparse.Namespace) -> int:
     (arguments.output / "matrix.json").write_text(collect.outcomes_json(outcomes) + "\n")
     (arguments.output / "matrix.md").write_text(table.markdown_table(outcomes))
     print(table.terminal_table(outcomes))
-    bad = [outcome for outcome in outcomes if not outcome.good]
+    bad = [outcome for outcome in outcomes if not outcome.is_as_expected]
     print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells are good")
     return collect.exit_code(outcomes)

@@ -14,7 +14,7 @@ from conformance.results import document as results
 from conformance.results import merge, run_folder
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``merge`` to the command line."""
     parser = commands.add_parser("merge", help="merge several runs, modes and builds into one report")
     parser.add_argument("directories", nargs="+", type=Path, metavar="DIR", help="output folder of a run")
@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     document = output_files.write_reports(
         output,
         legs,
-        common.opening_of(legs),
+        common.report_opening(legs),
         [folder for folder in arguments.directories if folder != output],
     )
     for line in summary.summary_lines(document, folder=output):

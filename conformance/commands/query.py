@@ -19,7 +19,7 @@ from conformance.report import causes, output_files, query_fields
 _SHOWN = 160
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``query`` to the command line."""
     keys = "; ".join(f"{key}: {about}" for key, about in KEYS.items())
     parser = commands.add_parser(

@@ -11,7 +11,7 @@ from typing import Any
 from conformance.report import relay_readiness
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``readiness`` to the command line."""
     parser = commands.add_parser(
         "readiness",

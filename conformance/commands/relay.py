@@ -11,11 +11,11 @@ from typing import Any
 from conformance.ci import relay_client
 from conformance.errors import UsageError
 from conformance.report import output_files, relay, relay_callback
-from conformance.report.relay import Event, Job
+from conformance.report.relay import Job, RelayEvent
 from conformance.report.relay_callback import Callback
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``relay`` to the command line."""
     parser = commands.add_parser(
         "relay",
@@ -90,7 +90,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
 
 def _callback_of_arguments(arguments: argparse.Namespace) -> Callback:
     own = arguments.event in relay_callback.SELF_REPORTED
-    occasion = Event(arguments.event) if own else relay.read_event(Path(arguments.event))
+    occasion = RelayEvent(arguments.event) if own else relay.read_event(Path(arguments.event))
     now = datetime.datetime.now(datetime.timezone.utc)
     if arguments.status == "in_progress":
         if own:
@@ -124,7 +124,7 @@ def _job_of_arguments(arguments: argparse.Namespace, job: str) -> Job:
 def _send_callback(body: Callback, arguments: argparse.Namespace) -> None:
     try:
         answer = relay_client.send_callback(body, arguments.send, arguments.token_variable)
-    except relay_client.Unavailable as error:
+    except relay_client.RelayUnavailable as error:
         # An outage of the relay must not make the job fail. The relay's own reporter ignores outages too.
         print(f"not sent: {error}")
         return

@@ -15,7 +15,7 @@ from conformance.results import document as results
 from conformance.target import file as target_file
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``report`` to the command line."""
     parser = commands.add_parser("report", help="write the report of a run, even of an interrupted run")
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
@@ -50,19 +50,19 @@ def execute(arguments: argparse.Namespace) -> int:
     parts = output_files.leg_folders(folder)
     if (folder / "journal.jsonl").is_file():
         legs = [output_files.leg_from_journal(folder, book)]
-        _check_journal_is_whole(folder, legs[0])
+        _check_journal_has_all_results(folder, legs[0])
     elif parts:
         legs = [output_files.leg_from_journal(part, book) for part in parts]
         for part, leg in zip(parts, legs, strict=True):
-            _check_journal_is_whole(part, leg)
+            _check_journal_has_all_results(part, leg)
         for part, leg in zip(parts, legs, strict=True):
             output_files.write_reports(part, [leg])
         legs += _legs_without_folder(folder, {leg["name"] for leg in legs})
     else:
         legs = output_files.read_legs(folder)
-    document = output_files.write_reports(folder, legs, common.opening_of(legs))
+    document = output_files.write_reports(folder, legs, common.report_opening(legs))
     if arguments.snippets and run_snippets.write_snippets(folder, legs, arguments.snippets, arguments.target):
-        output_files.write_reports(folder, legs, common.opening_of(legs))
+        output_files.write_reports(folder, legs, common.report_opening(legs))
     if arguments.sarif is not None:
         sarif.write_sarif(arguments.sarif, document, arguments.root)
     for line in summary.summary_lines(document, target=arguments.target, folder=folder):
@@ -70,7 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return int(document["exit"])
 
 
-def _check_journal_is_whole(folder: Path, leg: Leg) -> None:
+def _check_journal_has_all_results(folder: Path, leg: Leg) -> None:
     """Raise UsageError if results.json has more results than the journal, because the journal is damaged."""
     file = folder / "results.json"
     try:

@@ -20,25 +20,25 @@ from conformance.reproduction import guarded_run
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
-    from conformance.reproduction.rerun import Trial
+    from conformance.reproduction.rerun import RerunTrial
     from conformance.reproduction.snippet import Snippet
 
 #: A snippet with more lines is printed only on request.
 PRINTED = 160
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``repro`` to the command line."""
     parser = commands.add_parser(
         "repro", help="rerun one result and write a snippet that reproduces its failure"
     )
     parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
-    common.add_target(parser)
+    common.add_target_option(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument(
         "--samples", default="default", type=common.parse_samples, metavar="all|N", help="samples per result"
     )
-    common.add_seed(parser)
+    common.add_seed_option(parser)
     parser.add_argument(
         "--sample",
         type=int,
@@ -65,7 +65,7 @@ def add(commands: Any) -> None:
         help="time for the result (default: 300)",
     )
     parser.add_argument("--results", metavar="DIR", help="also print the recorded result of this run")
-    common.add_extra(parser)
+    common.add_extra_option(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -84,7 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
         recorded_seed = print_recorded_result(Path(arguments.results), result_id)
         arguments.seed = recorded_seed if arguments.seed is None else arguments.seed
     os.environ.update(file.variables(mode))
-    common.use_seed(arguments)
+    common.set_run_seed(arguments)
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     snippet = None if arguments.snippet in (None, "-") else Path(arguments.snippet)
     return guarded_run.run_guarded(
@@ -95,7 +95,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _run_in_this_process(
-    arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guarded_run.Watch
+    arguments: argparse.Namespace,
+    file: Any,
+    mode: str,
+    result_id: ResultId,
+    watch: guarded_run.GuardedRunLink,
 ) -> int:
     """Run the result in this process. A crash of the device ends the process."""
     faulthandler.enable()
@@ -103,7 +107,7 @@ def _run_in_this_process(
     from conformance.device.bring_up import bring_up
     from conformance.plan.plan import Case
     from conformance.properties.registry import find_property
-    from conformance.reproduction.rerun import Trial
+    from conformance.reproduction.rerun import RerunTrial
     from conformance.samples import sample_limit
     from conformance.subjects import catalogue
     from conformance.worker.executor import DeviceUnusable, Executor
@@ -124,7 +128,7 @@ def _run_in_this_process(
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r}; it has {', '.join(applies) or 'none'}"
         )
-    trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
+    trial = RerunTrial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     if watch.again:
         from conformance.reproduction import crash_snippet
 
@@ -141,7 +145,7 @@ def _run_in_this_process(
         raise UsageError(
             f"--sample {arguments.sample} does not exist; {result_id} has samples 0 to {available - 1}"
         )
-    verdict = _verdict_apart_from_parity(executor.last) if file.parity == "apart" else executor.last.verdict
+    verdict = _verdict_with_parity_apart(executor.last) if file.parity == "apart" else executor.last.verdict
     print_result(executor.last, verdict)
     sys.stdout.flush()
     if executor.last.verdict in (Verdict.FAIL, Verdict.VACUOUS) and not arguments.no_snippet:
@@ -151,10 +155,10 @@ def _run_in_this_process(
     return int(verdict.unexpected)
 
 
-def _make_snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
+def _make_snippet(arguments: argparse.Namespace, trial: RerunTrial, result: Result) -> None:
     """Write the snippet of a result's first failure, or of the failure with the requested sample."""
     from conformance.reproduction import snippet as snippets
-    from conformance.reproduction.module_ast import Unwritable
+    from conformance.reproduction.module_ast import NotWritableAsSource
 
     failures = [failure for failure in result.failures if failure.kind is not Kind.HARNESS]
     chosen = [
@@ -166,11 +170,11 @@ def _make_snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -
         snippet = snippets.make_snippet(
             trial,
             chosen[0],
-            number=arguments.sample,
+            sample_index=arguments.sample,
             simplify=not arguments.no_shrink,
             seconds=float(arguments.seconds),
         )
-    except Unwritable as error:
+    except NotWritableAsSource as error:
         print(f"no snippet: {error}; use the command above to reproduce the failure")
         return
     print_snippet_summary(snippet)
@@ -277,7 +281,7 @@ def _similar_names_hint(name: str, names: list[str]) -> str:
     return f"; similar: {', '.join(similar)}" if similar else "; see the ids in the results.json of a run"
 
 
-def _verdict_apart_from_parity(result: Result) -> Verdict:
+def _verdict_with_parity_apart(result: Result) -> Verdict:
     """Return the verdict of a result in a run with ``--parity apart``."""
     only_parity = {failure.basis for failure in result.failures} == {Basis.PARITY}
     return Verdict.PARITY if result.verdict is Verdict.FAIL and only_parity else result.verdict

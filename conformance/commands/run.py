@@ -17,9 +17,9 @@ from conformance.model.records import Document
 from conformance.model.vocabulary import PARITY
 from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.report import output_files, summary
-from conformance.report.headline import Opening
+from conformance.report.headline import ReportOpening
 from conformance.results import document as results
 from conformance.results import run_folder
 from conformance.runner import leg as legs
@@ -28,7 +28,7 @@ from conformance.runner.child_environment import usable_cores
 from conformance.target import file as target_file
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``run`` to the command line."""
     parser = commands.add_parser("run", help="check a target and write results, JUnit XML and a report")
     parser.add_argument(
@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
         "is right): apart lists it separately, strict makes it fail (default: the target file's, else apart)",
     )
     parser.add_argument("--samples", type=common.parse_samples, metavar="all|N", help="samples per result")
-    common.add_seed(parser)
+    common.add_seed_option(parser)
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help=f"limit of one result ({USUAL_LIMIT:g})"
     )
@@ -89,11 +89,11 @@ def add(commands: Any) -> None:
         action="store_true",
         help="the run will be merged: an empty plan is not an error, and a failed start is a result",
     )
-    common.add_extra(parser)
+    common.add_extra_option(parser)
     parser.set_defaults(execute=execute)
 
 
-def request_of(arguments: argparse.Namespace) -> Request:
+def request_from_options(arguments: argparse.Namespace) -> RunRequest:
     """Return the checked options of a new run.
 
     Raise UsageError for the first wrong option.
@@ -107,7 +107,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         selection.parse_selection(arguments.select)
     _check_timeout(arguments)
     target_path = Path(arguments.target)
-    return Request(
+    return RunRequest(
         target=target,
         target_argument=str(target_path.resolve()) if target_path.suffix == ".toml" else arguments.target,
         modes=modes.selected_modes(target, arguments.mode),
@@ -131,10 +131,10 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run all modes, write the files and print the summary."""
     folder = arguments.resume or arguments.rerun_failed
     failed = arguments.rerun_failed is not None
-    chosen = request_of(arguments) if folder is None else _request_of_earlier_run(folder, arguments)
+    chosen = request_from_options(arguments) if folder is None else _request_of_earlier_run(folder, arguments)
     common.check_writable(chosen.output)
     if folder is None:
-        run_folder.check_replaces_no_unrestricted_run(chosen)
+        run_folder.check_keeps_unrestricted_run(chosen)
     else:
         document = resume.finished_results(chosen, failed=failed)
         if document is not None:
@@ -144,7 +144,7 @@ def execute(arguments: argparse.Namespace) -> int:
             return _print_summary(document, arguments, chosen)
     before = common.legs_of_replaced_run(chosen.output) if folder is None else None
     stopped = False
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    previous = signal.signal(signal.SIGTERM, _raise_keyboard_interrupt)
     try:
         if folder is not None:
             legs_run = resume.resume_run(chosen, failed=failed)
@@ -152,7 +152,7 @@ def execute(arguments: argparse.Namespace) -> int:
             legs_run = [legs.run_new_leg(chosen, chosen.modes[0], chosen.output)]
         else:
             legs_run = multi_mode.run_modes(chosen)
-    except legs.Interrupted as stop:
+    except legs.RunInterrupted as stop:
         legs_run, stopped = stop.legs, True
         print("stopped by the user; the results so far are written", file=sys.stderr)
     except legs.NothingToRun as nothing:
@@ -168,7 +168,7 @@ def execute(arguments: argparse.Namespace) -> int:
         legs_run = [results.leg_not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
-    opening = common.opening_of(legs_run, before)
+    opening = common.report_opening(legs_run, before)
     document = output_files.write_reports(chosen.output, legs_run, opening)
     if not stopped:
         _add_snippets(arguments, chosen, document, opening)
@@ -176,7 +176,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _add_snippets(
-    arguments: argparse.Namespace, chosen: Request, document: Document, opening: Opening | None = None
+    arguments: argparse.Namespace,
+    chosen: RunRequest,
+    document: Document,
+    opening: ReportOpening | None = None,
 ) -> None:
     """Write snippets of the largest causes if ``--snippets`` requests them, and add them to the report.
 
@@ -196,7 +199,7 @@ def _add_snippets(
         output_files.write_reports(folder, legs_run, opening)
 
 
-def _print_summary(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
+def _print_summary(document: Document, arguments: argparse.Namespace, chosen: RunRequest) -> int:
     """Print the summary of a run and return its exit code."""
     for line in summary.summary_lines(
         document, target=arguments.target, folder=run_folder.short_path(chosen.output)
@@ -213,7 +216,7 @@ def _check_timeout(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--timeout is {arguments.timeout:g}; it must be above zero")
 
 
-def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Request:
+def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> RunRequest:
     """Return the options of the run to resume or rerun.
 
     Raise UsageError if the command line contradicts the recorded options.
@@ -256,5 +259,5 @@ def _request_of_earlier_run(folder: Path, arguments: argparse.Namespace) -> Requ
     return chosen
 
 
-def _interrupt(number: int, frame: object) -> None:
+def _raise_keyboard_interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt

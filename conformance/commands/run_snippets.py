@@ -13,7 +13,7 @@ from conformance.commands import common
 from conformance.model import seeds
 from conformance.model.records import Leg, ResultRow
 from conformance.process_control import supervisor
-from conformance.process_control.child import How
+from conformance.process_control.child import EndKind
 from conformance.report import causes, snippet_lookup, summary
 
 #: Time limits in seconds: ``_RESULT`` for the result, ``_LIMIT`` for the whole command. The command may check
@@ -32,7 +32,9 @@ def add_snippets_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def make_snippet(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> str | None:
+def make_snippet_in_child_process(
+    row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()
+) -> str | None:
     """Return a snippet that reproduces the failure of a result.
 
     Return None and print the reason to stderr if no snippet was made.
@@ -69,7 +71,7 @@ def _run_command(command: Sequence[str], log: Path) -> str:
         ValueError,
     ) as error:  # the result id contains a null character
         return str(error)
-    if end.how is How.TIMED_OUT:
+    if end.how is EndKind.TIMED_OUT:
         return f"it took more than {_LIMIT} s"
     return end.last_line or "repro wrote no snippet"
 
@@ -99,7 +101,7 @@ def write_snippets(
         if leg["torch"] != installed_torch.version():
             print(f"no snippet for {row['id']}: it ran on torch {leg['torch']}", file=sys.stderr)
             continue
-        script = make_snippet(row, target or summary.target_argument(leg), leg, extra)
+        script = make_snippet_in_child_process(row, target or summary.target_argument(leg), leg, extra)
         if script is None:
             continue
         try:

@@ -13,7 +13,7 @@ from conformance.site.store import store as stores
 from conformance.site.store.store import Store
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``site`` to the command line."""
     parser = commands.add_parser("site", help="build the compatibility matrix from a folder of results")
     parser.add_argument(
@@ -82,13 +82,13 @@ def execute(arguments: argparse.Namespace) -> int:
     folder: Path | None = arguments.store
     store = Store() if folder is None or arguments.rebuild else Store.read(folder)
     if folder is not None:
-        stores.check_folder(folder)
-    store.rename(backends)
+        stores.check_store_folder(folder)
+    store.rename_backends(backends)
     before = set(store.refused)
     if arguments.results is not None:
         added = store.add_results(arguments.results, backends, today, arguments.our_repository)
         if folder is not None:
-            store.thin(today)
+            store.remove_old_runs(today)
             if arguments.rebuild:
                 stores.replace_store(folder, store)
             else:
@@ -116,18 +116,22 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     folders = [path for path in (arguments.results, arguments.store) if path is not None]
     for path in folders if arguments.output is not None else ():
         build.check_output(arguments.output, path)
-    if len(folders) == 2 and _contain_each_other(*folders) and not _is_hidden_in(folders[1], folders[0]):
+    if (
+        len(folders) == 2
+        and _is_one_inside_other(*folders)
+        and not _is_hidden_folder_of_results(folders[1], folders[0])
+    ):
         raise UsageError(
             f"the store folder {folders[1]} overlaps with the results folder {folders[0]}; choose another "
             "folder"
         )
 
 
-def _is_hidden_in(store: Path, results: Path) -> bool:
+def _is_hidden_folder_of_results(store: Path, results: Path) -> bool:
     """Return True if the store is a hidden folder in the results folder, as on the results branch."""
     return store.name.startswith(".") and store.resolve().parent == results.resolve()
 
 
-def _contain_each_other(first: Path, second: Path) -> bool:
+def _is_one_inside_other(first: Path, second: Path) -> bool:
     first, second = first.resolve(), second.resolve()
     return first == second or first in second.parents or second in first.parents

@@ -11,7 +11,7 @@ from conformance.model.vocabulary import CAPABILITIES
 from conformance.target import file as target_file
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``targets`` to the command line."""
     parser = commands.add_parser("targets", help="list the known targets, or write a file for a new one")
     parser.add_argument("--new", metavar="DEVICE", help="probe a device and write DEVICE.toml")

@@ -13,7 +13,7 @@ from conformance.builds import abi, build_spec, describe, fork_like, fork_like_e
 from conformance.errors import UsageError
 
 
-def add(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command ``torch`` to the command line."""
     parser = commands.add_parser(
         "torch", help="builds of torch: describe, download, relabel, guard, compare ABIs"
@@ -131,7 +131,7 @@ def _execute_abi(arguments: argparse.Namespace) -> int:
 
 
 def _execute_resolve(arguments: argparse.Namespace) -> int:
-    request = build_spec.parse_build(arguments.build, arguments.variant)
+    request = build_spec.parse_build_spec(arguments.build, arguments.variant)
     wheel = (
         build_spec.download_wheel(request, arguments.download, arguments.python)
         if arguments.download
@@ -146,9 +146,9 @@ def _execute_fork_like(arguments: argparse.Namespace) -> int:
         raise UsageError("give either a wheel, or --from-environment")
     started = time.monotonic()
     if arguments.wheel is not None:
-        result = str(fork_like.repack(arguments.wheel, arguments.output, arguments.label))
+        result = str(fork_like.make_fork_like_wheel(arguments.wheel, arguments.output, arguments.label))
     else:
-        created = fork_like_environment.make_overlay(
+        created = fork_like_environment.make_fork_like_overlay(
             arguments.from_environment, arguments.output, arguments.label
         )
         result = f"{arguments.output}{'' if created else ' (unchanged)'}"
@@ -158,7 +158,7 @@ def _execute_fork_like(arguments: argparse.Namespace) -> int:
 
 def _execute_record(arguments: argparse.Namespace) -> int:
     build = describe.describe_environment(arguments.python)
-    line = torch_guard.constraint_line(describe.installed_version(arguments.python), arguments.wheel)
+    line = torch_guard.pip_constraint_line(describe.installed_version(arguments.python), arguments.wheel)
     torch_guard.write_record(build, arguments.file)
     if arguments.constraints is not None:
         arguments.constraints.write_text(line + "\n")
@@ -172,6 +172,6 @@ def _execute_check_unchanged(arguments: argparse.Namespace) -> int:
     if environment.site is None:
         print(f"torch was removed: it was {before.name()}; install it again")
         return 1
-    wrong = torch_guard.torch_problem(before, Path(environment.site), arguments.constraints)
+    wrong = torch_guard.torch_change_problem(before, Path(environment.site), arguments.constraints)
     print(wrong or f"torch is {before.name()}, as recorded")
     return 0 if wrong is None else 1

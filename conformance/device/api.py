@@ -26,20 +26,20 @@ class DeviceApi:
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def stream(self) -> Any:
+    def new_stream(self) -> Any:
         """Return a new stream."""
         return torch.Stream(device=self.target.device)
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         """Return a new event."""
         return torch.Event(device=self.target.device, enable_timing=timing)
 
-    def current(self) -> Any:
+    def current_stream(self) -> Any:
         """Return the current stream of this thread."""
         return torch.accelerator.current_stream()
 
     @contextlib.contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
+    def use_stream(self, stream: Any) -> Iterator[None]:
         """Make a stream the current stream of this thread inside this context."""
         before = torch.accelerator.current_stream()
         torch.accelerator.set_stream(stream)
@@ -48,7 +48,7 @@ class DeviceApi:
         finally:
             torch.accelerator.set_stream(before)
 
-    def delay(self, seconds: float) -> bool:
+    def queue_delay(self, seconds: float) -> bool:
         """Queue work that takes about ``seconds`` on the current stream. Return False if the target has no
         hook ``delay``.
         """
@@ -58,15 +58,15 @@ class DeviceApi:
         hook(seconds)
         return True
 
-    def empty(self, size: int) -> torch.Tensor:
+    def allocate_elements(self, size: int) -> torch.Tensor:
         """Return ``size`` uninitialized int64 elements of device memory."""
         return torch.empty(size, dtype=torch.int64, device=self.target.device)
 
-    def allocated(self) -> int:
+    def allocated_bytes(self) -> int:
         """Return the number of allocated bytes of device memory."""
         return int(torch.accelerator.memory_allocated(self.target.device))
 
-    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
+    def profile_work(self, work: Callable[[], object]) -> ProfilerTrace:
         """Run ``work`` on the device and return its profiler trace."""
         return profiler.profile_work(self.target, work)
 
@@ -74,7 +74,7 @@ class DeviceApi:
         """Return the recorder of the device's memory history."""
         return profiler.MemoryHistory(self.target)
 
-    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+    def copy_to_pinned_memory(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy of a host tensor in pinned memory."""
         return tensor.pin_memory()
 
@@ -90,7 +90,7 @@ class DeviceApi:
         """Return a copy of a tensor in host memory."""
         return tensor.cpu()
 
-    def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
+    def wait_functions(self) -> Mapping[str, Callable[[Any, Any], None]]:
         """Return, by name, the functions by which the host can wait for a stream. Each function is called
         with a stream and an event that was recorded at the end of the stream's work.
         """
@@ -128,10 +128,10 @@ def is_delay_pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any])
     """
     was_pending: bool | None = None
     for seconds in DELAYS:
-        marker = api.event()
-        with api.on(stream):
+        marker = api.new_event()
+        with api.use_stream(stream):
             started = time.perf_counter()
-            if not api.delay(seconds):
+            if not api.queue_delay(seconds):
                 return None
             marker.record(stream)
             queued = time.perf_counter() - started

@@ -11,7 +11,7 @@ import torch
 from conformance.target.target import Target
 
 
-class Captured:
+class CapturedCall:
     """A call that was captured into a device graph. ``value`` is the result of the call; each replay writes
     new values into its tensors.
     """
@@ -26,7 +26,7 @@ class Captured:
         self._graph.replay()
         self._target.synchronize()
 
-    def start(self) -> None:
+    def start_replay(self) -> None:
         """Start a replay of the graph on the current stream, without waiting for it."""
         self._graph.replay()
 
@@ -50,7 +50,7 @@ def side_stream(target: Target) -> Iterator[None]:
         before.wait_stream(stream)
 
 
-def capture_call(target: Target, call: Callable[[], Any]) -> Captured:
+def capture_call(target: Target, call: Callable[[], Any]) -> CapturedCall:
     """Capture ``call`` into a device graph. If ``call`` raises, end the capture and raise the error.
 
     Some devices run the call during the capture, other devices only record the call.
@@ -68,4 +68,4 @@ def capture_call(target: Target, call: Callable[[], Any]) -> Captured:
             raise
         graph.capture_end()
     target.synchronize()
-    return Captured(graph, value, target)
+    return CapturedCall(graph, value, target)

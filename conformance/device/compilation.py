@@ -25,7 +25,7 @@ class CompilationLog:
     runs: int = 0
 
     @property
-    def ran_a_call(self) -> bool:
+    def has_run_operator_calls(self) -> bool:
         """True if at least one graph ran and at least one graph contains an operator call."""
         return self.runs > 0 and any(self.graphs)
 

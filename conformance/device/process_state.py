@@ -28,12 +28,12 @@ _PARTS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 )
 
 
-def capture() -> State:
+def capture_global_state() -> State:
     """Return the current global state."""
     return tuple(read() for _, read, _ in _PARTS)
 
 
-def restore(state: State) -> list[str]:
+def restore_global_state(state: State) -> list[str]:
     """Restore a captured state, and return the names of the parts that had changed."""
     changed = []
     for (name, read, write), value in zip(_PARTS, state, strict=True):

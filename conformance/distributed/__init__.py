@@ -26,7 +26,7 @@ PREPARE = "CONFORMANCE_PREPARE"
 USUAL_LIMIT = 120.0
 
 
-def patient(seconds: float) -> float:
+def scale_time_limit(seconds: float) -> float:
     """Return ``seconds``, a time limit for ranks. If ``--timeout`` is above its default, extend the limit in
     the same proportion.
     """

@@ -37,13 +37,14 @@ REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 class CollectiveCall:
     """The arguments of one rank's call of a collective.
 
-    ``ranks`` lists the members of ``group`` by their ranks in the default group. ``me`` is the position of
-    this rank in ``ranks``, and ``root`` is the position of the root. ``reduction`` names the reduce operator.
-    :meth:`result` allocates result buffers in ``layout`` and appends them to ``result_buffers``.
+    ``ranks`` lists the members of ``group`` by their ranks in the default group. ``group_rank`` is the
+    position of this rank in ``ranks``, and ``root`` is the position of the root. ``reduction`` names the
+    reduce operator. :meth:`new_result_buffer` allocates result buffers in ``layout`` and appends them to
+    ``result_buffers``.
     """
 
     ranks: Sequence[int]
-    me: int
+    group_rank: int
     root: int
     reduction: str = ""
     group: Any = None
@@ -51,20 +52,20 @@ class CollectiveCall:
     layout: str = DENSE
     result_buffers: Tensors = dataclasses.field(default_factory=list)
 
-    def result(self, like: torch.Tensor, *shape: int) -> torch.Tensor:
+    def new_result_buffer(self, like: torch.Tensor, *shape: int) -> torch.Tensor:
         """Allocate a result buffer with the given shape and the dtype and device of ``like``."""
         self.result_buffers.append(result_buffer(like, shape, self.layout))
         return self.result_buffers[-1]
 
     @property
-    def op(self) -> Any:
+    def reduce_op(self) -> Any:
         """The reduce operator of torch.distributed."""
         from torch.distributed import ReduceOp
 
         return getattr(ReduceOp, REDUCTIONS[self.reduction][0])
 
     @property
-    def size(self) -> int:
+    def group_size(self) -> int:
         """Number of ranks in the group."""
         return len(self.ranks)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import torch
 
 from conformance.distributed.collective_call import Tensors
-from conformance.distributed.collective_input_shapes import rows_sent_to
+from conformance.distributed.collective_input_shapes import uneven_row_counts_per_rank
 
 
-def reduced(parts: Sequence[torch.Tensor], reduction: str) -> torch.Tensor:
+def elementwise_reduction(parts: Sequence[torch.Tensor], reduction: str) -> torch.Tensor:
     """Return the elementwise reduction of tensors of the same shape and dtype.
 
     An average is computed in float64, any other reduction in the dtype of the tensors.
@@ -40,66 +40,73 @@ _PAIRS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
-def all_reduced(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def all_reduce_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return each input tensor, reduced over the ranks, on every rank."""
-    results = [reduced([tensors[place] for tensors in inputs], reduction) for place in range(len(inputs[0]))]
+    results = [
+        elementwise_reduction([tensors[place] for tensors in inputs], reduction)
+        for place in range(len(inputs[0]))
+    ]
     return [results] * len(inputs)
 
 
-def reduced_at_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def reduce_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return the reduced tensor on the root, and no result on the other ranks."""
-    result = reduced([tensors[0] for tensors in inputs], reduction)
+    result = elementwise_reduction([tensors[0] for tensors in inputs], reduction)
     return [[result] if me == root else [] for me in range(len(inputs))]
 
 
-def tensor_of_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def broadcast_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return the root's input tensor on every rank."""
     return [[inputs[root][0]]] * len(inputs)
 
 
-def gathered(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def all_gather_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return the list of all ranks' input tensors on every rank."""
     return [[tensors[0] for tensors in inputs]] * len(inputs)
 
 
-def gathered_at_root(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def gather_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return the list of all ranks' input tensors on the root, and no result on the other ranks."""
     return [[tensors[0] for tensors in inputs] if me == root else [] for me in range(len(inputs))]
 
 
-def concatenated(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def concatenated_gather_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return all ranks' input tensors, concatenated along the first dimension, on every rank."""
     return [[torch.cat([tensors[0] for tensors in inputs])]] * len(inputs)
 
 
-def stacked(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def stacked_gather_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return all ranks' input tensors, stacked along a new first dimension, on every rank."""
     return [[torch.stack([tensors[0] for tensors in inputs])]] * len(inputs)
 
 
-def slices_of_reduction(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def stacked_reduce_scatter_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the slice ``[i]`` of the reduced tensor."""
-    return [[layer] for layer in reduced([tensors[0] for tensors in inputs], reduction).unbind(0)]
+    return [
+        [layer] for layer in elementwise_reduction([tensors[0] for tensors in inputs], reduction).unbind(0)
+    ]
 
 
-def scattered_reductions(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def reduce_scatter_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the reduction of the ``i``-th input tensors of all ranks."""
-    return [[reduced([tensors[me] for tensors in inputs], reduction)] for me in range(len(inputs))]
+    return [
+        [elementwise_reduction([tensors[me] for tensors in inputs], reduction)] for me in range(len(inputs))
+    ]
 
 
-def row_groups_of_reduction(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def reduce_scatter_row_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the ``i``-th of equal groups of rows of the reduced tensor."""
-    whole = reduced([tensors[0] for tensors in inputs], reduction)
+    whole = elementwise_reduction([tensors[0] for tensors in inputs], reduction)
     rows = whole.shape[0] // len(inputs)
     return [[whole[me * rows : (me + 1) * rows]] for me in range(len(inputs))]
 
 
-def exchanged(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def all_to_all_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the list of the ``i``-th input tensors of all ranks."""
     return [[tensors[me] for tensors in inputs] for me in range(len(inputs))]
 
 
-def exchanged_row_groups(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def all_to_all_single_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the concatenated ``i``-th groups of rows of all ranks. All groups have equal
     sizes.
     """
@@ -110,16 +117,16 @@ def exchanged_row_groups(inputs: list[Tensors], root: int, reduction: str) -> li
     ]
 
 
-def exchanged_unevenly(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
-    """Return on rank ``i`` the concatenated ``i``-th groups of rows of all ranks. ``rows_sent_to`` returns
-    the sizes of the groups.
+def uneven_all_to_all_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+    """Return on rank ``i`` the concatenated ``i``-th groups of rows of all ranks.
+    ``uneven_row_counts_per_rank`` returns the sizes of the groups.
     """
     size = len(inputs)
     return [
         [
             torch.cat(
                 [
-                    torch.split(tensors[0], rows_sent_to(sender, size))[me]
+                    torch.split(tensors[0], uneven_row_counts_per_rank(sender, size))[me]
                     for sender, tensors in enumerate(inputs)
                 ]
             )
@@ -128,16 +135,16 @@ def exchanged_unevenly(inputs: list[Tensors], root: int, reduction: str) -> list
     ]
 
 
-def scattered(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def scatter_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the ``i``-th input tensor of the root."""
     return [[inputs[root][me]] for me in range(len(inputs))]
 
 
-def from_left(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def ring_neighbour_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on each rank the input tensor of the left neighbour in a ring."""
     return [[inputs[(me - 1) % len(inputs)][0]] for me in range(len(inputs))]
 
 
-def from_partner(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
+def pair_exchange_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on each rank the partner's input tensor. A rank without a partner gets its own input tensor."""
     return [[inputs[me ^ 1 if me ^ 1 < len(inputs) else me][0]] for me in range(len(inputs))]

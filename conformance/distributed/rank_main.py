@@ -26,14 +26,14 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, required=True, help="time limit of a collective in seconds")
     options = parser.parse_args()
     link = ParentLink.connect()
-    from conformance.distributed.rank_replies import Ending, RankReply, from_bytes
+    from conformance.distributed.rank_replies import RankReply, ReplyKind, from_bytes
 
     try:
         rank = join_process_group(options)
     except BaseException as error:
         send_reply(link, error_reply(options.rank, error, 0.0))
         raise
-    send_reply(link, RankReply(options.rank, Ending.VALUE))  # reports that this rank has joined the group
+    send_reply(link, RankReply(options.rank, ReplyKind.VALUE))  # reports that this rank has joined the group
     while (message := link.receive()) is not None:
         name, arguments = from_bytes(message)
         send_reply(link, run_program(rank, name, arguments))
@@ -73,14 +73,14 @@ def join_process_group(options: argparse.Namespace) -> Any:
         if target.is_known_to_torch_accelerator:
             torch.accelerator.set_device_index(device.index)
     rank = Rank(options.rank, options.size, device, target, options.meeting, options.timeout)
-    rank.join(options.meeting)
+    rank.join_process_group(options.meeting)
     return rank
 
 
 def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
     """Run a rank program and return its reply. An exception of the program is returned as a reply too."""
     from conformance.distributed.rank_programs import find_program
-    from conformance.distributed.rank_replies import Ending, RankReply
+    from conformance.distributed.rank_replies import RankReply, ReplyKind
 
     start = time.monotonic()
     try:
@@ -88,17 +88,17 @@ def run_program(rank: Any, name: str, arguments: dict[str, Any]) -> Any:
         rank.synchronize()
     except Exception as error:
         return error_reply(rank.rank, error, time.monotonic() - start)
-    return RankReply(rank.rank, Ending.VALUE, value, seconds=time.monotonic() - start)
+    return RankReply(rank.rank, ReplyKind.VALUE, value, seconds=time.monotonic() - start)
 
 
 def error_reply(rank: int, error: BaseException, seconds: float) -> Any:
     """Return the reply for an exception. The reply contains the names of the exception's type and its base
     classes, because the worker may be unable to import these types.
     """
-    from conformance.distributed.rank_replies import Ending, RankReply
+    from conformance.distributed.rank_replies import RankReply, ReplyKind
 
     names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
-    return RankReply(rank, Ending.ERROR, error=names, text=str(error), seconds=seconds)
+    return RankReply(rank, ReplyKind.ERROR, error=names, text=str(error), seconds=seconds)
 
 
 def leave_process_group_and_exit() -> None:

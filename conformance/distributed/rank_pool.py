@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conformance.distributed import patient
+from conformance.distributed import scale_time_limit
 from conformance.distributed.rank_programs import program_name, sum_over_all_ranks
-from conformance.distributed.rank_replies import Ending, RankReply, from_bytes, to_bytes
-from conformance.process_control.child import Child, ChildEnd, How, stop
+from conformance.distributed.rank_replies import RankReply, ReplyKind, from_bytes, to_bytes
+from conformance.process_control.child import Child, ChildEnd, EndKind, stop
 from conformance.process_control.supervisor import receive_all
 
 #: Time limit in seconds for starting the ranks, until all have joined the process group.
@@ -33,15 +33,15 @@ class RankPool:
     """The processes of the ``size`` ranks of a target's process group.
 
     ``file`` is the path of the target file. ``timeout`` is the timeout of collectives in seconds; the default
-    is ``TIMEOUT``, extended by :func:`patient`. The first :meth:`run` starts the processes. The processes end
-    when :meth:`close` or :meth:`kill` is called, or when the worker ends. The ranks initialise the process
-    group through a file in a temporary folder, which is deleted when the processes end.
+    is ``TIMEOUT``, extended by :func:`scale_time_limit`. The first :meth:`run` starts the processes. The
+    processes end when :meth:`close` or :meth:`kill` is called, or when the worker ends. The ranks initialise
+    the process group through a file in a temporary folder, which is deleted when the processes end.
     """
 
     def __init__(self, file: str, size: int, *, timeout: float | None = None) -> None:
         self.file = file
         self.size = size
-        self.timeout = patient(TIMEOUT) if timeout is None else timeout
+        self.timeout = scale_time_limit(TIMEOUT) if timeout is None else timeout
         self._ranks: list[Child] = []
         self._folder: Path | None = None
 
@@ -57,7 +57,7 @@ class RankPool:
 
         ``limit`` is the time limit for all ranks in seconds (default: twice the timeout of collectives).
         ``grace`` is the time that the other ranks get after one rank failed. Both times are extended by
-        :func:`patient`.
+        :func:`scale_time_limit`.
 
         If a rank fails, the processes are killed, because other ranks may still wait for the failed rank.
         Exception: if all ranks raised the same error, the processes are reused, provided that a sum over all
@@ -77,7 +77,9 @@ class RankPool:
             self.kill()
             return trouble
         self._send_to_all_ranks(message)
-        answers = self._receive_replies(2 * self.timeout if limit is None else patient(limit), patient(grace))
+        answers = self._receive_replies(
+            2 * self.timeout if limit is None else scale_time_limit(limit), scale_time_limit(grace)
+        )
         if not all(answer.ok for answer in answers) and not self._still_sums_correctly(answers):
             self.kill()
         return answers
@@ -87,7 +89,7 @@ class RankPool:
         if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
             return False
         self._send_to_all_ranks(to_bytes((program_name(sum_over_all_ranks), {})))
-        sums = self._receive_replies(patient(AGREE), 0.0)
+        sums = self._receive_replies(scale_time_limit(AGREE), 0.0)
         return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
 
     def _send_to_all_ranks(self, message: bytes) -> None:
@@ -113,7 +115,7 @@ class RankPool:
         self._folder = Path(tempfile.mkdtemp(prefix="conformance-world-"))
         for rank in range(self.size):
             self._ranks.append(self._launch(rank, self._folder))
-        answers = self._receive_replies(patient(START), patient(GRACE))
+        answers = self._receive_replies(scale_time_limit(START), scale_time_limit(GRACE))
         return [] if all(answer.ok for answer in answers) else answers
 
     def _launch(self, rank: int, folder: Path) -> Child:
@@ -131,14 +133,14 @@ class RankPool:
 
     def close(self) -> None:
         """Ask the ranks to exit, kill the ranks that do not exit in time, and delete the temporary folder."""
-        self._stop_all_ranks(patient(LEAVE))
+        self._stop_all_ranks(scale_time_limit(LEAVE))
 
     def kill(self) -> None:
         """Kill the ranks and delete the temporary folder."""
         self._stop_all_ranks(0.0)
 
-    def _stop_all_ranks(self, patience: float) -> None:
-        stop(self._ranks, patience=patience)
+    def _stop_all_ranks(self, grace_seconds: float) -> None:
+        stop(self._ranks, grace_seconds=grace_seconds)
         self._ranks = []
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -151,9 +153,9 @@ def _is_ok(answer: RankReply) -> bool:
 
 def _reply_about_ended_process(rank: int, end: ChildEnd) -> RankReply:
     """Return the reply that reports how the process of a rank ended."""
-    if end.how is How.TIMED_OUT:
-        return RankReply(rank, Ending.LATE, text=_innermost_frames(end.stacks))
-    return RankReply(rank, Ending.GONE, text=": ".join(filter(None, [end.cause, end.last_line[:300]])))
+    if end.how is EndKind.TIMED_OUT:
+        return RankReply(rank, ReplyKind.LATE, text=_innermost_frames(end.stacks))
+    return RankReply(rank, ReplyKind.GONE, text=": ".join(filter(None, [end.cause, end.last_line[:300]])))
 
 
 def _innermost_frames(stacks: str) -> str:

@@ -22,15 +22,15 @@ _PROGRAMS: dict[str, Program] = {}
 class Rank:
     """The first argument of a rank program: the rank, the world size and the device to use.
 
-    ``meeting`` is the path of the file through which the ranks initialise the process group. Programs may
-    create files in the folder of this file. ``timeout`` is the timeout of collectives in seconds.
+    ``rendezvous_file`` is the path of the file through which the ranks initialise the process group. Programs
+    may create files in the folder of this file. ``timeout`` is the timeout of collectives in seconds.
     """
 
     rank: int
     size: int
     device: torch.device
     target: Target
-    meeting: str
+    rendezvous_file: str
     timeout: float
 
     @property
@@ -40,15 +40,15 @@ class Rank:
 
         return self.target.process_group or dist.get_default_backend_for_device(self.device.type)
 
-    def join(self, meeting: str) -> None:
-        """Initialise the default process group through the file ``meeting``. All ranks pass the same path,
-        and the file must not exist yet.
+    def join_process_group(self, rendezvous_file: str) -> None:
+        """Initialise the default process group through the file ``rendezvous_file``. All ranks pass the same
+        path, and the file must not exist yet.
         """
         import torch.distributed as dist
 
         dist.init_process_group(
             self.backend,
-            init_method=f"file://{meeting}",
+            init_method=f"file://{rendezvous_file}",
             rank=self.rank,
             world_size=self.size,
             timeout=datetime.timedelta(seconds=self.timeout),

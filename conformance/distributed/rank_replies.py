@@ -46,7 +46,7 @@ def _tensor_from_bytes(dtype: torch.dtype, shape: tuple[int, ...], data: bytes) 
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape)
 
 
-class Ending(enum.Enum):
+class ReplyKind(enum.Enum):
     """The ways in which a rank program can end on a rank."""
 
     VALUE = "value"
@@ -65,7 +65,7 @@ class RankReply:
     """
 
     rank: int
-    ending: Ending
+    ending: ReplyKind
     value: Any = None
     error: tuple[str, ...] = ()
     text: str = ""
@@ -74,7 +74,7 @@ class RankReply:
     @property
     def ok(self) -> bool:
         """True if the program returned a value."""
-        return self.ending is Ending.VALUE
+        return self.ending is ReplyKind.VALUE
 
     def exception(self) -> Exception:
         """Return an exception with the rank's message. Its type is the most specific type of the original
@@ -91,11 +91,11 @@ class RankReply:
 
     def describe(self) -> str:
         """Return a short description of the reply, for failures."""
-        if self.ending is Ending.ERROR:
+        if self.ending is ReplyKind.ERROR:
             return f"rank {self.rank} raised {self.error[0]}: {' '.join(self.text.split())[:400]}"
-        if self.ending is Ending.GONE:
+        if self.ending is ReplyKind.GONE:
             return f"the process of rank {self.rank} ended with {self.text}"
-        if self.ending is Ending.LATE:
+        if self.ending is ReplyKind.LATE:
             location = f" (innermost frames: {self.text})" if self.text else ""
             return f"rank {self.rank} did not answer in time{location}"
         return f"rank {self.rank} answered"

@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.distributed import RANKS
 from conformance.distributed.rank_pool import RankPool
-from conformance.distributed.rank_replies import Ending, RankReply
+from conformance.distributed.rank_replies import RankReply, ReplyKind
 from conformance.framework import refusals
 from conformance.framework.calls import report_error
 from conformance.framework.recorder import Recorder
@@ -44,9 +44,9 @@ def require_values_from_all_ranks(
     if not failed:
         return True
     recorder.compared(1)
-    order = (Ending.GONE, Ending.ERROR, Ending.LATE)
+    order = (ReplyKind.GONE, ReplyKind.ERROR, ReplyKind.LATE)
     first = min(failed, key=lambda reply: (order.index(reply.ending), reply.rank))
-    if first.ending is Ending.ERROR:
+    if first.ending is ReplyKind.ERROR:
         error = first.exception()
         refusal_reason = refusals.refusal_reason(target, recorder.id, recorder.lacking)
         if (
@@ -59,13 +59,13 @@ def require_values_from_all_ranks(
             recorder.unsupported(refusal_reason)
         else:
             report_error(target, recorder, error, label=f"{label} on rank {first.rank}")
-    elif first.ending is Ending.GONE:
+    elif first.ending is ReplyKind.GONE:
         recorder.fail(Kind.CRASH, f"{label}: {first.describe()}")
     else:
         late_ranks = ", ".join(str(reply.rank) for reply in failed)
         recorder.fail(Kind.TIMEOUT, f"{label}: no answer in time from rank {late_ranks}")
     for reply in failed:
-        if reply is not first or reply.ending is Ending.LATE:
+        if reply is not first or reply.ending is ReplyKind.LATE:
             recorder.note(reply.describe())
     return False
 

@@ -47,7 +47,7 @@ def _operator_facts(
     summary = f"{len(tried) - len(failed)} of {len(tried)} run ('conformance run' checks their results)"
     yield Fact(f"operators of level {level}", not failed, summary, tuple(failed))
     waiting = {name: outcome.kernels for name, outcome in failed.items() if outcome.kernels}
-    by_kernel = operator_trials.operators_by_kernel(waiting)
+    by_kernel = operator_trials.operators_by_missing_kernel(waiting)
     if by_kernel:
         key = registration_checks.dispatch_key_of(target)
         lines = tuple(f"{kernel} ({_join_first_operators(names)})" for kernel, names in by_kernel)

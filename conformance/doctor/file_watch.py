@@ -75,20 +75,20 @@ def _changes_since(watched: list[Path], before: Files) -> Iterator[list[Path]]:
             yield changed
 
 
-def changed_lines(old: list[str], new: list[str]) -> list[str]:
+def changed_feature_lines(old: list[str], new: list[str]) -> list[str]:
     """Return lines for the user: fixed features, newly missing features, and the total if it changed."""
     removed, added = set(old) - set(new), set(new) - set(old)
     missing = [line for line in new if line in added and line.startswith("MISSING")]
-    subjects = {_subject_of_line(line) for line in new if line.startswith("MISSING")}
+    subjects = {_feature_in_line(line) for line in new if line.startswith("MISSING")}
     fixed = [
-        _subject_of_line(line)
+        _feature_in_line(line)
         for line in old
-        if line in removed and line.startswith("MISSING") and _subject_of_line(line) not in subjects
+        if line in removed and line.startswith("MISSING") and _feature_in_line(line) not in subjects
     ]
     lines = [f"fixed    {subject}" for subject in fixed] + missing
     total = [line for line in new[-1:] if line in added]
     return [*lines, *total] or ["nothing has changed"]
 
 
-def _subject_of_line(line: str) -> str:
+def _feature_in_line(line: str) -> str:
     return line[8:].split("  ")[0].strip()

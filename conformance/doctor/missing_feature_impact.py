@@ -19,7 +19,7 @@ from conformance.target.target import Target
 #: Maps the subject of a fact, or a capability, to the file of torch_openreg that implements it. torch_openreg
 #: is PyTorch's example of a device. Its folder in PyTorch's repository is
 #: test/cpp_extensions/open_registration_extension/torch_openreg.
-OPENREG: dict[str, str] = {
+OPENREG_FILE_OF_FEATURE: dict[str, str] = {
     "torch.accelerator": "csrc/runtime/OpenRegHooks.h",
     "torch.accelerator.is_available": "csrc/runtime/OpenRegHooks.h",
     "torch.accelerator.device_count": "csrc/runtime/OpenRegHooks.h",
@@ -62,12 +62,12 @@ _EVERYTHING = ("torch.accelerator", "prerequisite copies", "known answers")
 @functools.cache
 def _required_results(version: str, mode: str, level: str) -> tuple[RequiredResult, ...]:
     try:
-        return tuple(manifest.load().demand(version, mode, level).entries.values())
+        return tuple(manifest.load().level_requirements(version, mode, level).entries.values())
     except UsageError:  # the manifest has no entry for this torch
         return ()
 
 
-def impact_of(fact: Fact, target: Target, level: str) -> str:
+def impact_text(fact: Fact, target: Target, level: str) -> str:
     """Return how many results a missing feature blocks and which file of openreg implements the feature.
 
     The text is empty if the number and the file are unknown.
@@ -81,7 +81,9 @@ def impact_of(fact: Fact, target: Target, level: str) -> str:
         counts_text = ", ".join(f"{count:,} of {level_name}" for level_name, count in counts if count)
         if counts_text:
             parts.append(f"blocks {counts_text} results")
-    openreg_file = OPENREG.get(fact.subject) or OPENREG.get(fact.subject.partition(" ")[0])
+    openreg_file = OPENREG_FILE_OF_FEATURE.get(fact.subject) or OPENREG_FILE_OF_FEATURE.get(
+        fact.subject.partition(" ")[0]
+    )
     if openreg_file and not target.is_cpu:
         parts.append(f"openreg: {openreg_file}")
     return "; ".join(parts)
@@ -109,8 +111,8 @@ def _requires_capability(capability: str, entry: RequiredResult) -> bool:
     return capability in entry.capabilities
 
 
-def with_impact(fact: Fact, target: Target, level: str) -> Fact:
+def fact_with_impact(fact: Fact, target: Target, level: str) -> Fact:
     """Return the fact. If its feature is missing, the returned fact describes the impact too."""
     if fact.ok is not False:
         return fact
-    return dataclasses.replace(fact, impact=impact_of(fact, target, level))
+    return dataclasses.replace(fact, impact=impact_text(fact, target, level))

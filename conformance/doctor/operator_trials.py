@@ -63,7 +63,7 @@ def _fails_on_cpu(subject: object, sample: object) -> bool:
     from conformance.samples.copies import to_host
 
     try:
-        with torch_testing_internals.quiet(), torch.no_grad():
+        with torch_testing_internals.silence_warnings(), torch.no_grad():
             to_host(sample).call(subject.info.op)  # type: ignore[arg-type, attr-defined]
     except Exception:
         return True
@@ -92,13 +92,15 @@ def error_of_dtype_trial(target: Target, name: str) -> str:
     return ""
 
 
-def operators_by_kernel(waiting: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+def operators_by_missing_kernel(
+    missing_kernels_by_operator: Mapping[str, Sequence[str]],
+) -> list[tuple[str, list[str]]]:
     """Return each missing kernel with the operators that need it, the most needed kernel first.
 
-    ``waiting`` maps an operator to its missing kernels.
+    ``missing_kernels_by_operator`` maps an operator to its missing kernels.
     """
     operators: dict[str, list[str]] = {}
-    for name, kernels in waiting.items():
+    for name, kernels in missing_kernels_by_operator.items():
         for kernel in kernels:
             operators.setdefault(kernel, []).append(name)
     return sorted(operators.items(), key=lambda entry: (-len(entry[1]), entry[0]))

@@ -14,11 +14,11 @@ from conformance.samples.copies import Copier, WrongCopy
 from conformance.target.target import Target
 
 
-def _dense_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
+def _dense_test_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
     return [torch.arange(6).to(dtype).view(2, 3), torch.tensor(3).to(dtype), torch.empty(0, 2, dtype=dtype)]
 
 
-def _strided_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
+def _strided_test_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
     base = torch.arange(24).to(dtype)
     return [base[3:21].view(3, 6).t()[::2], base[:4].expand(2, 4), base[5]]
 
@@ -27,12 +27,12 @@ def _strided_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
 #: needs, and the consequence if a kernel is missing.
 _TRIALS: dict[str, tuple[Callable[[torch.dtype], list[torch.Tensor]], str, str]] = {
     "copies": (
-        _dense_tensors,
+        _dense_test_tensors,
         "aten::empty_strided, aten::_copy_from or aten::copy_ (both ways), aten::_to_copy",
         "no operator can be checked",
     ),
     "strided memory": (
-        _strided_tensors,
+        _strided_test_tensors,
         "aten::set_.source_Storage_storage_offset or aten::as_strided, aten::view, aten::clone",
         "samples with strides, offsets or shared memory cannot be checked, whatever the operator",
     ),

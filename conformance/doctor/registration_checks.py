@@ -75,16 +75,16 @@ def collect_registration_facts(target: Target) -> list[Fact]:
     """
     facts: list[Fact] = []
     for part in (
-        _keys,
-        _accelerator,
-        _operators,
-        _autocast,
-        _distributed,
-        _module,
-        _device_index,
-        _seed,
-        _memory,
-        _optimizers,
+        _dispatch_key_facts,
+        _accelerator_facts,
+        _operator_facts,
+        _autocast_facts,
+        _distributed_facts,
+        _device_module_facts,
+        _device_index_facts,
+        _seed_facts,
+        _memory_facts,
+        _optimizer_facts,
     ):
         try:
             facts += part(target)
@@ -101,14 +101,14 @@ def _is_dispatch_key(key: str) -> bool:
     return True
 
 
-def _keys(target: Target) -> Iterator[Fact]:
+def _dispatch_key_facts(target: Target) -> Iterator[Fact]:
     key = dispatch_key_of(target)
     family = ("", "Autograd", "Autocast", "Sparse", "SparseCsr", "Quantized", "NestedTensor")
     valid_keys = [prefix + key for prefix in family if _is_dispatch_key(prefix + key)]
     yield Fact("dispatch keys", key in valid_keys, f"{', '.join(valid_keys)} can be named from Python")
 
 
-def _accelerator(target: Target) -> Iterator[Fact]:
+def _accelerator_facts(target: Target) -> Iterator[Fact]:
     """Yield facts about the device's accelerator hooks and device guard, which ``torch.accelerator``
     calls.
     """
@@ -162,7 +162,7 @@ def _has_own_kernel(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-def _operators(target: Target) -> Iterator[Fact]:
+def _operator_facts(target: Target) -> Iterator[Fact]:
     key = dispatch_key_of(target)
     on_cpu = [name for name in overloads_of_namespace("aten") if _has_computed_kernel(name, "CPU")]
     missing = tuple(name for name in on_cpu if not _has_computed_kernel(name, key))
@@ -189,7 +189,7 @@ def _has_composite_kernel(name: str) -> bool:
     )
 
 
-def _autocast(target: Target) -> Iterator[Fact]:
+def _autocast_facts(target: Target) -> Iterator[Fact]:
     key = f"Autocast{dispatch_key_of(target)}"
     declared = target.capable("autocast")
     step = f"register torch.autocast's fallthrough and casts under {key}, or declare autocast = false"
@@ -209,7 +209,7 @@ def _autocast(target: Target) -> Iterator[Fact]:
 _GLOO_ONLY = ("c10d::monitored_barrier_",)
 
 
-def _distributed(target: Target) -> Iterator[Fact]:
+def _distributed_facts(target: Target) -> Iterator[Fact]:
     if not torch.distributed.is_available():
         yield Fact("c10d kernels", None, "this torch has no distributed package")
         return
@@ -226,7 +226,7 @@ def _distributed(target: Target) -> Iterator[Fact]:
     yield Fact("c10d kernels", ok, f"{len(expected) - len(missing)} of {len(expected)}", missing, step)
 
 
-def _module(target: Target) -> Iterator[Fact]:
+def _device_module_facts(target: Target) -> Iterator[Fact]:
     if not target.is_cpu and not target.is_known_to_torch_accelerator:
         return
     try:
@@ -281,7 +281,7 @@ def new_tensors_lack_index(device: str) -> bool:
     return made.ok and ":" not in made.value
 
 
-def _device_index(target: Target) -> Iterator[Fact]:
+def _device_index_facts(target: Target) -> Iterator[Fact]:
     """Yield a fact if the attribute ``device`` of new tensors has no index."""
     if new_tensors_lack_index(target.device):
         text = f"torch.empty(1, device={target.device!r}).device has no index"
@@ -289,7 +289,7 @@ def _device_index(target: Target) -> Iterator[Fact]:
         yield Fact("device index", False, text, step=step)
 
 
-def _seed(target: Target) -> Iterator[Fact]:
+def _seed_facts(target: Target) -> Iterator[Fact]:
     """Yield a fact that reports whether ``torch.manual_seed`` seeds the generator of the device."""
     if target.is_cpu:
         yield Fact(
@@ -328,7 +328,7 @@ def _describe_result_type(function: Callable[[], object]) -> str:
     return f"returns {type(function()).__name__}"
 
 
-def _memory(target: Target) -> Iterator[Fact]:
+def _memory_facts(target: Target) -> Iterator[Fact]:
     if not target.is_known_to_torch_accelerator or not target.capable("memory_statistics"):
         return
     for name in _ACCELERATOR_MEMORY:
@@ -341,7 +341,7 @@ def _memory(target: Target) -> Iterator[Fact]:
             yield dataclasses.replace(fact, step=step)
 
 
-def _optimizers(target: Target) -> Iterator[Fact]:
+def _optimizer_facts(target: Target) -> Iterator[Fact]:
     try:
         from torch.utils import _foreach_utils
     except ImportError:

@@ -42,7 +42,7 @@ _UNTRIED = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Draft:
+class TargetDraft:
     """The text of a target file, and facts about the capabilities whose trials failed, in the order in which
     a new backend needs them.
     """
@@ -51,7 +51,7 @@ class Draft:
     missing: tuple[Fact, ...]
 
 
-def draft_target(device: str, module: str | None) -> Draft:
+def draft_target(device: str, module: str | None) -> TargetDraft:
     """Return a draft of a target file: the dtypes that the device can fill, and the result of each
     capability's trial.
 
@@ -63,7 +63,7 @@ def draft_target(device: str, module: str | None) -> Draft:
         name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={}
     )
     import_backend(target)
-    if not _is_accelerator(device) and _holds_numbers(device):
+    if not _is_accelerator(device) and _can_store_numbers(device):
         target = dataclasses.replace(target, capabilities={"accelerator": False})
     bring_up(target)
     head = [
@@ -118,7 +118,7 @@ def draft_target(device: str, module: str | None) -> Draft:
         if outcome.broken:
             untried[capability] = f"{_first_sentence(outcome.text)}; please report this defect of the suite"
         elif not outcome.ok:
-            fact = missing_feature_impact.with_impact(
+            fact = missing_feature_impact.fact_with_impact(
                 Fact(capability, False, _first_sentence(outcome.text)), target, "core"
             )
             missing.append(fact)
@@ -130,7 +130,7 @@ def draft_target(device: str, module: str | None) -> Draft:
         f"{capability} = false  # {CAPABILITIES[capability]} ({reason})"
         for capability, reason in untried.items()
     ]
-    return Draft("\n".join(lines) + "\n", tuple(missing))
+    return TargetDraft("\n".join(lines) + "\n", tuple(missing))
 
 
 def _precision_lines(deviations: Mapping[str, str]) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _is_accelerator(device: str) -> bool:
     return accelerator is not None and accelerator.type == torch.device(device).type
 
 
-def _holds_numbers(device: str) -> bool:
+def _can_store_numbers(device: str) -> bool:
     """Return whether numbers can be copied to a device and back, even without ``torch.accelerator``."""
     copied = attempt(lambda: torch.ones(2).to(device).cpu().tolist())
     return bool(copied.value == [1.0, 1.0])

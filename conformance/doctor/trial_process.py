@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.child import Child, ChildEnd, EndKind
 from conformance.process_control.parent_link import ParentLink
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 
@@ -88,9 +88,9 @@ def _spawn_trial_process(target_file: Path, mode: str, log: Path) -> Child:
 
 def _describe_child_end(end: ChildEnd, seconds: float) -> str:
     """Return a text about how a process ended, such as ``was killed by signal 11``."""
-    if end.how is How.STALLED:
+    if end.how is EndKind.STALLED:
         return f"hung for {seconds:g} s"
-    if end.how is How.BROKEN:
+    if end.how is EndKind.BROKEN:
         how = "stopped replying"
     else:
         how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"

@@ -45,7 +45,7 @@ def _toml_string(text: str) -> str:
     ) + '"'  # fmt: skip
 
 
-def edited_text(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
+def text_with_edited_entries(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
     """Return the text of a file with changed entries.
 
     ``changes`` maps the index of an entry to its replacements; an empty list removes the entry. Raise
@@ -55,15 +55,15 @@ def edited_text(path: Path, text: str, changes: Mapping[int, Sequence[Expectatio
     entries = list(read_entries(path, text.encode(), Aliases({}, {}), unread=True))
     if len(starts) != len(entries):
         raise UsageError(f"expectations {path} cannot be changed; write each entry as a table [[expect]]")
-    starts = [_start_with_comments(text, start) for start in starts]
+    starts = [_start_including_comments(text, start) for start in starts]
     parts = [text[: starts[0]] if starts else text]
     for index, start in enumerate(starts):
         block = text[start : starts[index + 1] if index + 1 < len(starts) else len(text)]
-        parts.append(block if index not in changes else _replaced_block(block, changes[index]))
-    return _tidy("".join(parts))
+        parts.append(block if index not in changes else _replace_entry_block(block, changes[index]))
+    return _normalize_blank_lines("".join(parts))
 
 
-def _start_with_comments(text: str, start: int) -> int:
+def _start_including_comments(text: str, start: int) -> int:
     """Return the position of the first comment line directly above the entry that starts at ``start``."""
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1
@@ -73,17 +73,17 @@ def _start_with_comments(text: str, start: int) -> int:
     return start
 
 
-def _replaced_block(block: str, entries: Sequence[Expectation]) -> str:
+def _replace_entry_block(block: str, entries: Sequence[Expectation]) -> str:
     if not entries:
         return ""
     comments = block[: _START.search(block).start()]  # type: ignore[union-attr]
     return comments + "\n".join(map(entry_toml, entries)) + "\n"
 
 
-def appended_text(text: str, entries: Sequence[Expectation]) -> str:
+def text_with_appended_entries(text: str, entries: Sequence[Expectation]) -> str:
     """Return the text of a file with more entries at its end."""
-    return _tidy("\n".join([text.rstrip("\n") + "\n", *map(entry_toml, entries)]))
+    return _normalize_blank_lines("\n".join([text.rstrip("\n") + "\n", *map(entry_toml, entries)]))
 
 
-def _tidy(text: str) -> str:
+def _normalize_blank_lines(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"

@@ -73,9 +73,9 @@ class Expectation:
         """Return True if a mode and a version of torch are in the entry's scope."""
         if self.modes and mode not in self.modes:
             return False
-        return not self.torch or TorchScope.parse(self.torch).holds(torch_version)
+        return not self.torch or TorchScope.parse(self.torch).contains_version(torch_version)
 
-    def expired(self, today: datetime.date, torch_version: str) -> bool:
+    def has_expired(self, today: datetime.date, torch_version: str) -> bool:
         """Return True from the day or torch version on which the entry stops excusing failures."""
         if self.until.startswith("torch "):
             return major_and_minor(torch_version) >= major_and_minor(self.until[6:])
@@ -92,37 +92,40 @@ class TargetExpectations:
     entries: tuple[Expectation, ...]
     digest: str
 
-    def active(self, mode: str, today: datetime.date, torch_version: str) -> list[Expectation]:
+    def active_entries(self, mode: str, today: datetime.date, torch_version: str) -> list[Expectation]:
         """Return the entries that apply to a mode and a version of torch and have not expired."""
         return [
             entry
             for entry in self.entries
-            if entry.applies_to(mode, torch_version) and not entry.expired(today, torch_version)
+            if entry.applies_to(mode, torch_version) and not entry.has_expired(today, torch_version)
         ]
 
-    def expired(self, today: datetime.date, torch_version: str, mode: str | None = None) -> list[Expectation]:
+    def expired_entries(
+        self, today: datetime.date, torch_version: str, mode: str | None = None
+    ) -> list[Expectation]:
         """Return the expired entries. If ``mode`` is set, return only expired entries for this mode."""
         return [
             entry
             for entry in self.entries
-            if entry.expired(today, torch_version) and (mode is None or entry.applies_to(mode, torch_version))
+            if entry.has_expired(today, torch_version)
+            and (mode is None or entry.applies_to(mode, torch_version))
         ]
 
 
-def expectation_files(target_name: str, vendors: Path | None = None) -> list[Path]:
+def expectation_files(target_name: str, vendor_path: Path | None = None) -> list[Path]:
     """Return the expectation files of a target.
 
-    The files are the suite's files ``NAME.toml`` and ``NAME/*.toml``, and the file ``vendors`` or the files
-    in the folder ``vendors``.
+    The files are the suite's files ``NAME.toml`` and ``NAME/*.toml``, and the file ``vendor_path`` or the
+    files in the folder ``vendor_path``.
     """
     files = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
-    if vendors is not None:
-        if not vendors.exists():
+    if vendor_path is not None:
+        if not vendor_path.exists():
             raise UsageError(
-                f"expectations {str(vendors)!r} named by target {target_name!r} do not exist; "
+                f"expectations {str(vendor_path)!r} named by target {target_name!r} do not exist; "
                 "create the folder"
             )
-        files += [vendors] if vendors.is_file() else sorted(vendors.glob("*.toml"))
+        files += [vendor_path] if vendor_path.is_file() else sorted(vendor_path.glob("*.toml"))
     return [path for path in files if path.is_file()]
 
 
@@ -227,7 +230,7 @@ def _parsed_entry(
     )
 
 
-def is_expiry(text: str) -> bool:
+def is_valid_expiry(text: str) -> bool:
     """Return True for a text in the form of an expiry: a date, or a version of torch."""
     return _UNTIL.fullmatch(text) is not None
 

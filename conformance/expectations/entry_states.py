@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from conformance.expectations.entries import Expectation, TargetExpectations
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.model import seeds
 from conformance.model.id_patterns import is_literal
 from conformance.model.records import ExpectationRecord, Header, Leg, ResultRow
@@ -98,23 +98,27 @@ def is_unrestricted(leg: Leg | Header) -> bool:
     )
 
 
-def is_judged(leg: Leg) -> bool:
+def are_expectations_judged(leg: Leg) -> bool:
     """Return True if a leg is unrestricted and complete, so that its expectations are judged."""
     return is_unrestricted(leg) and leg["complete"]
 
 
 def entry_records(
-    rows: Mapping[str, ResultRow], book: TargetExpectations, mode: str, torch_version: str, day: datetime.date
+    rows: Mapping[str, ResultRow],
+    target_expectations: TargetExpectations,
+    mode: str,
+    torch_version: str,
+    day: datetime.date,
 ) -> list[ExpectationRecord]:
     """Return one record for every entry that applies to a mode and a version of torch."""
-    index = Index(rows)
+    index = ResultIdIndex(rows)
     return [
         _entry_record(
             entry,
-            [rows[result_id] for result_id in index.matching(entry.id)],
-            entry.expired(day, torch_version),
+            [rows[result_id] for result_id in index.ids_matching(entry.id)],
+            entry.has_expired(day, torch_version),
         )
-        for entry in book.entries
+        for entry in target_expectations.entries
         if entry.applies_to(mode, torch_version)
     ]
 
@@ -146,7 +150,7 @@ def _entry_record(entry: Expectation, rows: Iterable[ResultRow], expired: bool) 
     }
 
 
-def join_records(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
+def merge_shard_records(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
     """Return the records of a leg from the records of its shards."""
     joined: dict[tuple[str, ...], ExpectationRecord] = {}
     for part in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Collection, Iterator
 
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 
 
 def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[str]:
@@ -16,7 +16,7 @@ def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[st
     """
     remaining = set(ids)
     everything = remaining | set(universe)
-    index = Index(everything)
+    index = ResultIdIndex(everything)
     inside: collections.Counter[str] = collections.Counter()
     totals: collections.Counter[str] = collections.Counter()
     for name in everything:
@@ -29,7 +29,7 @@ def minimal_patterns(ids: Collection[str], universe: Collection[str]) -> list[st
     for pattern in candidates:
         if len(remaining) < 2:
             break
-        matched = set(index.matching(pattern))
+        matched = set(index.ids_matching(pattern))
         # A star may match more than the part of the id that it replaces.
         if len(matched & remaining) >= 2 and matched <= set(ids):
             chosen.append((pattern, matched))

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from conformance.expectations import entry_states
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.minimal_patterns import minimal_patterns
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.model.id_patterns import is_literal, matches
 from conformance.model.records import ResultRow
 from conformance.model.torch_range import Minor, TorchScope, major_and_minor, separating_scope
@@ -49,7 +49,7 @@ class LegRows:
 
 
 @dataclasses.dataclass
-class Proposal:
+class ExpectationProposal:
     """Proposed expectations: the unchanged entries, the replacements of the changed entries, and the new
     entries.
     """
@@ -67,14 +67,14 @@ class Proposal:
 
 def propose_expectations(
     entries: Sequence[Expectation], legs: Sequence[LegRows], plans: Plans, *, until: str, today: datetime.date
-) -> Proposal:
+) -> ExpectationProposal:
     """Return the expectations that a run needs. ``until`` is the expiry of new entries."""
     modes = {
         mode: plans.get(mode, frozenset()) | _ids_that_ran(legs, mode)
         for mode in {*plans, *(s.mode for s in legs)}
     }
-    proposal = Proposal([], {}, [], [])
-    indices = {mode: Index(ids) for mode, ids in modes.items()}
+    proposal = ExpectationProposal([], {}, [], [])
+    indices = {mode: ResultIdIndex(ids) for mode, ids in modes.items()}
     for entry in entries:
         replacements = _updated_entries(entry, legs, modes, indices)
         if replacements == [entry]:
@@ -94,7 +94,7 @@ def _ids_that_ran(legs: Iterable[LegRows], mode: str) -> frozenset[str]:
 
 
 def _updated_entries(
-    entry: Expectation, legs: Sequence[LegRows], modes: Plans, indices: Mapping[str, Index]
+    entry: Expectation, legs: Sequence[LegRows], modes: Plans, indices: Mapping[str, ResultIdIndex]
 ) -> list[Expectation]:
     """Return the entries that replace ``entry``: only ``entry`` itself if it is correct, no entry if it is
     stale.
@@ -104,7 +104,7 @@ def _updated_entries(
     if entry.processor:
         return [entry]  # a pass on this processor proves nothing about other processors
     scope = [mode for mode in modes if not entry.modes or mode in entry.modes]
-    matched = {mode: ids for mode in scope if (ids := indices[mode].matching(entry.id))}
+    matched = {mode: ids for mode in scope if (ids := indices[mode].ids_matching(entry.id))}
     if not matched:
         return []
     legs = [leg for leg in legs if leg.mode in matched and entry.applies_to(leg.mode, leg.torch)]
@@ -113,7 +113,7 @@ def _updated_entries(
         for mode, ids in matched.items()
         for name in ids
     }
-    wrong = _wrong_modes(entry, matched, states)
+    wrong = _modes_to_remove(entry, matched, states)
     narrow = not is_literal(entry.id) and any(
         state == "passes" for (_, mode), state in states.items() if mode not in wrong
     )
@@ -132,7 +132,8 @@ def _updated_entries(
         universe = {name for mode in failing_modes for name in modes[mode]}
         entry_modes = (
             ()
-            if not entry.modes and all(failing_modes == _modes_with([name], modes) for name in names)
+            if not entry.modes
+            and all(failing_modes == _modes_with_any_result([name], modes) for name in names)
             else failing_modes
         )
         replacements += [
@@ -151,7 +152,7 @@ def _joint_state(states_of_builds: Iterable[entry_states.State]) -> entry_states
     return next((state for state in by_precedence if state in states), "unclear")
 
 
-def _wrong_modes(
+def _modes_to_remove(
     entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], entry_states.State]
 ) -> set[str]:
     """Return the modes of an entry in which no result fails as declared and no result is unknown."""
@@ -163,7 +164,7 @@ def _wrong_modes(
     return wrong | {mode for mode in entry.modes if mode not in matched}
 
 
-def _modes_with(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
+def _modes_with_any_result(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
     """Return the modes in which at least one of these results exists."""
     ids_to_find = set(names)
     return tuple(sorted(mode for mode, ids in modes.items() if not ids_to_find.isdisjoint(ids)))
@@ -188,7 +189,7 @@ def _with_torch_scope(
 
 
 def _add_new_entries(
-    proposal: Proposal,
+    proposal: ExpectationProposal,
     entries: Sequence[Expectation],
     legs: Sequence[LegRows],
     modes: Plans,
@@ -199,9 +200,9 @@ def _add_new_entries(
     for leg in legs:
         active = [entry for entry in entries if entry.applies_to(leg.mode, leg.torch)]
         covered: dict[str, set[str]] = {}
-        index = Index(leg.rows)
+        index = ResultIdIndex(leg.rows)
         for entry in active:
-            for name in index.matching(entry.id):
+            for name in index.ids_matching(entry.id):
                 covered.setdefault(name, set()).add(entry.kind.value)
         for name, row in leg.rows.items():
             if row["verdict"] in _EXCUSABLE:
@@ -218,7 +219,7 @@ def _add_new_entries(
                 "torch versions separates the failing legs; fix the backend"
             )
             continue
-        failing_modes = () if failing_modes == _modes_with([name], modes) else failing_modes
+        failing_modes = () if failing_modes == _modes_with_any_result([name], modes) else failing_modes
         groups.setdefault((kind, failing_modes, scope), []).append(name)
     for (kind, failing_modes, scope), names in groups.items():
         universe = {name for mode in (failing_modes or modes) for name in modes[mode]}
@@ -282,7 +283,7 @@ def _notes_for_user(
         yield f"{len(names)} {verdict_name} cannot be expected, such as {names[0]}; find out why first"
     for leg in legs:
         for entry in entries:
-            if entry.applies_to(leg.mode, leg.torch) and entry.expired(
-                today, manifest.version_to_judge_by(leg.torch)
+            if entry.applies_to(leg.mode, leg.torch) and entry.has_expired(
+                today, manifest.version_for_expectations(leg.torch)
             ):
                 yield f"{entry} expired on {entry.until}; check it, then set a later day or remove it"

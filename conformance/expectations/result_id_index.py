@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from conformance.model.id_patterns import compile_pattern, is_literal
 
 
-class Index:
+class ResultIdIndex:
     """A set of result ids that finds the ids that a pattern matches."""
 
     def __init__(self, ids: Iterable[str]) -> None:
@@ -22,15 +22,15 @@ class Index:
     def __contains__(self, result_id: str) -> bool:
         return result_id in self._all
 
-    def matching(self, pattern: str) -> list[str]:
+    def ids_matching(self, pattern: str) -> list[str]:
         """Return all ids that a pattern matches."""
-        return list(self._matching(pattern))
+        return list(self._ids_matching(pattern))
 
-    def matches(self, pattern: str) -> bool:
+    def matches_any_id(self, pattern: str) -> bool:
         """Return True if a pattern matches at least one id."""
-        return next(self._matching(pattern), None) is not None
+        return next(self._ids_matching(pattern), None) is not None
 
-    def _matching(self, pattern: str) -> Iterator[str]:
+    def _ids_matching(self, pattern: str) -> Iterator[str]:
         if is_literal(pattern):
             return iter([pattern] if pattern in self._all else [])
         name = pattern.partition("/")[0]
@@ -38,7 +38,7 @@ class Index:
         expression = compile_pattern(pattern)
         return (text for ids in lists for text in ids if expression.fullmatch(text))
 
-    def nearest(self, pattern: str, count: int = 3) -> list[str]:
+    def nearest_ids(self, pattern: str, count: int = 3) -> list[str]:
         """Return suggestions for a pattern that does not match any id: similar ids or patterns, the most
         similar first.
         """
@@ -49,13 +49,13 @@ class Index:
         choices = [
             _existing_or_similar(part, existing) for part, existing in zip(parts, existing_parts, strict=True)
         ]
-        suggestions = [text for text in _joined_ids(choices) if self.matching(text)]
+        suggestions = [text for text in _joined_ids(choices) if self.ids_matching(text)]
         if not suggestions:
             # Every part of the pattern exists, but no id combines them: suggest other results of the subject.
             subjects = choices[1]
             wider_patterns = [f"{name}/{subject}@*" for subject in subjects for name in choices[0]]
             wider_patterns += [f"*/{subject}@*" for subject in subjects]
-            suggestions = [text for wider in wider_patterns for text in self.matching(wider)]
+            suggestions = [text for wider in wider_patterns for text in self.ids_matching(wider)]
         return list(dict.fromkeys(suggestions))[:count]
 
 

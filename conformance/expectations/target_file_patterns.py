@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator
 
 from conformance.errors import UsageError
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.model.id_patterns import matches
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest
@@ -20,7 +20,7 @@ _MAX_MISTAKES = 10
 _WITHOUT_DTYPES = ("optimizer", "device", "api")
 
 
-def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
+def check_target_file_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     """Raise UsageError if a pattern of ``[unsupported]`` or a table of ``[operators]`` matches nothing.
 
     Each may match any result of the suite, not only a result of this target. These results are searched, in
@@ -45,7 +45,7 @@ def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
         if not patterns and not names:
             return
         ids += plan.result_ids()
-    mistakes = list(_mistake_texts(Index(ids), patterns, subjects, names))
+    mistakes = list(_unmatched_pattern_errors(ResultIdIndex(ids), patterns, subjects, names))
     more = f"; and {len(mistakes) - _MAX_MISTAKES} more" if len(mistakes) > _MAX_MISTAKES else ""
     raise UsageError(
         f"target file {file.path}: {'; '.join(mistakes[:_MAX_MISTAKES])}{more}; remove or rename them, or "
@@ -53,7 +53,7 @@ def check_patterns(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     )
 
 
-def _cases_by_dtypes(plan: Plan) -> dict[tuple[str, ...], Index]:
+def _cases_by_dtypes(plan: Plan) -> dict[tuple[str, ...], ResultIdIndex]:
     """Return the cases of a plan by the dtype words that a pattern may contain to match them.
 
     If a case has a dtype of torch, the pattern may contain any dtype of torch. For a case with other words,
@@ -65,24 +65,26 @@ def _cases_by_dtypes(plan: Plan) -> dict[tuple[str, ...], Index]:
         for dtype_names in (other_dtypes, DTYPES if len(other_dtypes) < len(case.dtypes) else ()):
             if dtype_names:
                 by_words.setdefault(dtype_names, []).append(case.id)
-    return {dtype_names: Index(cases) for dtype_names, cases in by_words.items()}
+    return {dtype_names: ResultIdIndex(cases) for dtype_names, cases in by_words.items()}
 
 
-def _matches_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
+def _matches_any(pattern: str, cases: dict[tuple[str, ...], ResultIdIndex]) -> bool:
     """Return True if a pattern matches a case.
 
     The pattern has exactly one ``/`` and one ``@``, so the parts between them are matched separately.
     """
     case, _, dtype = pattern.partition("@")
     return any(
-        any(matches(dtype, dtype_name) for dtype_name in dtype_names) and index.matches(case)
+        any(matches(dtype, dtype_name) for dtype_name in dtype_names) and index.matches_any_id(case)
         for dtype_names, index in cases.items()
     )
 
 
-def _mistake_texts(index: Index, patterns: list[str], subjects: set[str], names: list[str]) -> Iterator[str]:
+def _unmatched_pattern_errors(
+    index: ResultIdIndex, patterns: list[str], subjects: set[str], names: list[str]
+) -> Iterator[str]:
     for pattern in patterns:
-        yield f"unsupported {pattern!r} matches no result{_suggestion_text(index.nearest(pattern))}"
+        yield f"unsupported {pattern!r} matches no result{_suggestion_text(index.nearest_ids(pattern))}"
     for name in names:
         suggestions = difflib.get_close_matches(name, sorted(subjects), n=3, cutoff=0.5)
         yield f"operators.{name} is not the name of a checked operator{_suggestion_text(suggestions)}"

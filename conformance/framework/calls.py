@@ -123,7 +123,7 @@ def report_error(
     other error as a failure of kind EXCEPTION.
     """
     disposition = refusals.classify_exception(target, recorder.id, error, recorder.lacking)
-    if disposition is refusals.Disposition.DECLARED:
+    if disposition is refusals.ExceptionDisposition.DECLARED:
         recorder.unsupported(refusals.refusal_reason(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):
         recorder.fail(Kind.REFUSED, f"{label} was refused: {one_line(error)}", sample=sample)

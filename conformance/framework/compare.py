@@ -36,7 +36,7 @@ def fact(
     return holds
 
 
-def on_host(value: Any) -> torch.Tensor:
+def to_host_tensor(value: Any) -> torch.Tensor:
     """Return a strided CPU tensor with the same values.
 
     Sparse tensors are made dense, and conj and neg bits are applied. Shape and dtype are kept, except that
@@ -52,7 +52,7 @@ def on_host(value: Any) -> torch.Tensor:
     return tensor.to(torch.complex64) if tensor.dtype == torch.complex32 else tensor
 
 
-def indexable(tensor: torch.Tensor) -> torch.Tensor:
+def in_indexable_dtype(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor, or its bits in a signed dtype if its dtype is uint16, uint32 or uint64. The CPU of
     older releases of torch does not index these dtypes.
     """
@@ -102,13 +102,13 @@ def compare_values(
     A different shape is a failure of kind METADATA. A tensor that cannot be copied to the host is a failure
     of kind EXCEPTION. Elements that the mask ``excused`` selects count as agreeing.
     """
-    fetched = attempt(lambda: on_host(actual))
+    fetched = attempt(lambda: to_host_tensor(actual))
     if not fetched.ok:
         recorder.compared(1)
         assert fetched.error is not None
         recorder.fail(Kind.EXCEPTION, f"reading {label} raised {one_line(fetched.error)}", sample=sample)
         return False
-    actual_host, expected_host = fetched.value, on_host(expected)
+    actual_host, expected_host = fetched.value, to_host_tensor(expected)
     if actual_host.shape != expected_host.shape:
         recorder.compared(1)
         recorder.fail(
@@ -210,7 +210,7 @@ def _floating_comparison(
     return _FloatingComparison(actual_wide, expected_wide, allowed, distance, agrees)
 
 
-class Excess(NamedTuple):
+class ToleranceExcess(NamedTuple):
     """The error of a tensor relative to a tolerance.
 
     ``factor`` is the largest quotient of error and allowed error, at least 1. ``not_finite`` is a mask of the
@@ -228,13 +228,13 @@ def excess_over_tolerance(
     *,
     tolerance: Tolerance,
     sensitivity: torch.Tensor | None = None,
-) -> Excess:
+) -> ToleranceExcess:
     """Return by which factor the error of a host tensor exceeds a tolerance."""
     comparison = _floating_comparison(actual, expected, tolerance, sensitivity)
     quotient = comparison.distance / comparison.allowed
     not_finite = ~comparison.agrees & ~quotient.isfinite()
     counted = quotient[~comparison.agrees & ~not_finite]
-    return Excess(max(1.0, float(counted.max())) if counted.numel() else 1.0, not_finite)
+    return ToleranceExcess(max(1.0, float(counted.max())) if counted.numel() else 1.0, not_finite)
 
 
 def _compare_floating(
@@ -265,7 +265,7 @@ def _compare_floating(
     excess = torch.where(agrees, torch.full_like(distance, -1.0), distance / allowed.clamp_min(1e-300))
     excess = torch.nan_to_num(excess, nan=float("inf"))
     flat = int(excess.flatten().argmax())
-    position = _unravel(flat, actual.shape)
+    position = _unravel_index(flat, actual.shape)
     recorder.fail(
         kind,
         f"{label} is {actual_wide[position].item()!r} at {list(position)}, "
@@ -303,7 +303,7 @@ def _agrees_outside_range(
     return both_nan | overflow | beyond
 
 
-def _unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
+def _unravel_index(flat: int, shape: torch.Size) -> tuple[int, ...]:
     position: list[int] = []
     for size in reversed(shape):
         position.append(flat % size)

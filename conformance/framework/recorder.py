@@ -34,7 +34,7 @@ class StopAtFirstFailure(BaseException):
     """Raised to end a check at its first deviation, if ``Recorder.first_only`` is set."""
 
 
-def _size_of_error(message: str) -> float:
+def _difference_in_message(message: str) -> float:
     """Return the difference that a message about a wrong value names; infinity if the message does not name a
     difference.
     """
@@ -84,7 +84,7 @@ class Recorder:
         self._unsupported: str | None = None
         self._vacuous: str | None = None
         self._idle: str | None = None
-        self._unclaimed: set[str] = set()
+        self._undeclared_dtypes: set[str] = set()
         self._cut_off = False
         self._placement: Placement | None = None
 
@@ -136,7 +136,7 @@ class Recorder:
             self._failed_samples.add(int(sample))
         message_key = (kind, basis, message_pattern(message, self.id.case.subject))
         failure = Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample), basis)
-        self._count(*self._key_of(failure), 1, failure)
+        self._count(*self._deviation_key(failure), 1, failure)
         below_limit = len(self._failures) < MAX_FAILURES_KEPT
         new_kind = all((kind, basis) != (failure.kind, failure.basis) for failure in self._failures)
         new_shape = message_key not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
@@ -185,7 +185,7 @@ class Recorder:
         The result gets a note. If nothing was compared and no sample was vacuous, the verdict is
         ``unsupported``.
         """
-        self._unclaimed.update(dtypes)
+        self._undeclared_dtypes.update(dtypes)
 
     def cut_off(self) -> None:
         """Record that the check ended early, at a call that was omitted. The verdict is ``unsupported``."""
@@ -230,7 +230,7 @@ class Recorder:
         for failure in scratch._failures:
             self.fail(failure.kind, failure.message, sample=failure.sample, basis=failure.basis)
         for failure in scratch._failures:  # undo the count of ``fail``: the next loop counts all deviations
-            self._count(*self._key_of(failure), -1, failure)
+            self._count(*self._deviation_key(failure), -1, failure)
         for key, (count, failure) in scratch._deviations.items():
             self._count(*key, count, failure)
         self._failure_count += scratch._failure_count - len(scratch._failures)
@@ -239,7 +239,7 @@ class Recorder:
             self.note(note)
         self._unsupported = self._unsupported or scratch._unsupported
         self._idle = self._idle or scratch._idle
-        self._unclaimed |= scratch._unclaimed
+        self._undeclared_dtypes |= scratch._undeclared_dtypes
         self._cut_off |= scratch._cut_off
 
     def _count(
@@ -264,7 +264,7 @@ class Recorder:
         def comparable(key: _Key) -> _Key:
             kind, basis, sample, text = key
             by_pattern = tolerates_larger_errors and kind is Kind.VALUE
-            return (kind, basis, sample, self._pattern(text)) if by_pattern else key
+            return (kind, basis, sample, self._message_pattern(text)) if by_pattern else key
 
         counts: collections.Counter[_Key] = collections.Counter()
         control_counts: collections.Counter[_Key] = collections.Counter()
@@ -273,13 +273,18 @@ class Recorder:
             counts[comparable(key)] += count
         for key, (count, _) in control._deviations.items():
             control_counts[comparable(key)] += count
-            control_errors[comparable(key)] = max(control_errors[comparable(key)], _size_of_error(key[3]))
+            control_errors[comparable(key)] = max(
+                control_errors[comparable(key)], _difference_in_message(key[3])
+            )
 
         def is_excused(key: _Key) -> bool:
             same = comparable(key)
             if control_counts[same] < (counts[same] if key[2] is None else 1):
                 return False
-            return same == key or _size_of_error(key[3]) <= tolerates_larger_errors * control_errors[same]
+            return (
+                same == key
+                or _difference_in_message(key[3]) <= tolerates_larger_errors * control_errors[same]
+            )
 
         excused = {key: first for key, (_, first) in self._deviations.items() if is_excused(key)}
         if not excused:
@@ -289,13 +294,13 @@ class Recorder:
         for key in excused:
             self._failure_count -= self._deviations.pop(key)[0]
         remaining = [first for _, first in self._deviations.values()]
-        still_listed = [failure for failure in self._failures if self._key_of(failure) not in excused]
+        still_listed = [failure for failure in self._failures if self._deviation_key(failure) not in excused]
         # If every stored failure is excused, the first deviations that are not excused replace them.
         self._failures = still_listed or remaining[:MAX_FAILURES_KEPT]
         self._failed_samples = {failure.sample for failure in remaining if failure.sample is not None}
         self.allow_nothing_compared(reason)
 
-    def _key_of(self, failure: Failure) -> _Key:
+    def _deviation_key(self, failure: Failure) -> _Key:
         """Return the key of a deviation. Deviations with equal keys are the same.
 
         The keys of two deviations of values or metadata differ if their numbers differ, because a small error
@@ -303,10 +308,10 @@ class Recorder:
         """
         text = failure.message
         if failure.kind not in _COMPARED_BY_MESSAGE:
-            text = self._pattern(text)
+            text = self._message_pattern(text)
         return failure.kind, failure.basis, failure.sample, text
 
-    def _pattern(self, message: str) -> str:
+    def _message_pattern(self, message: str) -> str:
         return message_pattern(message, self.id.case.subject)
 
     @property
@@ -331,13 +336,13 @@ class Recorder:
         # A reader sees the first failure first, so deviations of basis parity come last.
         failures = sorted(self._failures, key=lambda failure: failure.basis is Basis.PARITY)
         count = self._failure_count
-        if self._unclaimed:
-            names = ", ".join(sorted(self._unclaimed))
+        if self._undeclared_dtypes:
+            names = ", ".join(sorted(self._undeclared_dtypes))
             text = f"omitted calls that need {names}, which the target does not declare"
             if text not in self._notes:
                 self._notes.insert(0, text)
         vacuous_samples = self._vacuous is not None and self._samples_used > 0
-        nothing_left = comparisons == 0 and bool(self._unclaimed) and not vacuous_samples
+        nothing_left = comparisons == 0 and bool(self._undeclared_dtypes) and not vacuous_samples
         if count:
             verdict = Verdict.FAIL
         elif self._unsupported is not None or self._cut_off or nothing_left:
@@ -365,5 +370,5 @@ class Recorder:
             seconds=time.perf_counter() - self._started,
             seed=self.seed,
             # If the result was refused as declared, the undeclared dtypes are not the reason.
-            undeclared=sorted(self._unclaimed) if self._unsupported is None else [],
+            undeclared=sorted(self._undeclared_dtypes) if self._unsupported is None else [],
         )

@@ -58,13 +58,13 @@ def is_missing_attribute(target: Target, exception: BaseException) -> bool:
     return isinstance(exception.obj, types.ModuleType) or exception.obj is device_module is not None
 
 
-def describe_undeclared_capabilities(lacking: Sequence[str]) -> str:
+def describe_undeclared_capabilities(undeclared_capabilities: Sequence[str]) -> str:
     """Return the beginning of a sentence: ``capability NAME is`` or ``capabilities NAMES are``."""
-    names = ", ".join(lacking)
-    return f"capability {names} is" if len(lacking) == 1 else f"capabilities {names} are"
+    names = ", ".join(undeclared_capabilities)
+    return f"capability {names} is" if len(undeclared_capabilities) == 1 else f"capabilities {names} are"
 
 
-class Disposition(enum.Enum):
+class ExceptionDisposition(enum.Enum):
     """The class of an exception: declared (the verdict is ``unsupported``) or undeclared (a failure)."""
 
     DECLARED = "declared"
@@ -72,35 +72,39 @@ class Disposition(enum.Enum):
 
 
 def classify_exception(
-    target: Target, result_id: ResultId, exception: BaseException, lacking: Sequence[str] = ()
-) -> Disposition:
+    target: Target, result_id: ResultId, exception: BaseException, undeclared_capabilities: Sequence[str] = ()
+) -> ExceptionDisposition:
     """Return the disposition of an exception that a target raised instead of a result.
 
     An exception is declared if it is a deliberate error, and the target file either declares the result
-    unsupported or does not declare a required capability (``lacking``). If a capability is not declared, an
-    AttributeError about a missing API, a ValueError (torch raises it for an unsupported device type) and an
-    error of pickle are accepted too. The verdict is then ``unsupported``. Any other exception is undeclared
-    and becomes a failure of kind ``refused`` or ``exception``.
+    unsupported or does not declare a required capability (``undeclared_capabilities``). If a capability is
+    not declared, an AttributeError about a missing API, a ValueError (torch raises it for an unsupported
+    device type) and an error of pickle are accepted too. The verdict is then ``unsupported``. Any other
+    exception is undeclared and becomes a failure of kind ``refused`` or ``exception``.
     """
-    if lacking and (
+    if undeclared_capabilities and (
         is_deliberate_error(exception)
         or is_missing_attribute(target, exception)
         or isinstance(exception, (ValueError, pickle.PickleError))
     ):
-        return Disposition.DECLARED
+        return ExceptionDisposition.DECLARED
     if is_deliberate_error(exception) and unsupported_reason(target, result_id) is not None:
-        return Disposition.DECLARED
-    return Disposition.UNDECLARED
+        return ExceptionDisposition.DECLARED
+    return ExceptionDisposition.UNDECLARED
 
 
-def refusal_reason(target: Target, result_id: ResultId, lacking: Sequence[str] = ()) -> str | None:
+def refusal_reason(
+    target: Target, result_id: ResultId, undeclared_capabilities: Sequence[str] = ()
+) -> str | None:
     """Return the reason why the target may refuse a result, or None if the target must not refuse it."""
-    if lacking:
-        return f"{describe_undeclared_capabilities(lacking)} not declared"
+    if undeclared_capabilities:
+        return f"{describe_undeclared_capabilities(undeclared_capabilities)} not declared"
     return unsupported_reason(target, result_id)
 
 
-def apply_declarations(target: Target, result: Result, lacking: Sequence[str]) -> Result:
+def apply_target_declarations(
+    target: Target, result: Result, undeclared_capabilities: Sequence[str]
+) -> Result:
     """Return a result with the declarations of the target applied.
 
     A result that passes gets a note if a required capability is not declared or the result is declared
@@ -112,18 +116,18 @@ def apply_declarations(target: Target, result: Result, lacking: Sequence[str]) -
     from conformance.model.verdicts import Kind, Verdict
 
     if result.verdict is Verdict.PASS:
-        reason_text = refusal_reason(target, result.id, lacking)
-        if lacking and not result.comparisons:
+        reason_text = refusal_reason(target, result.id, undeclared_capabilities)
+        if undeclared_capabilities and not result.comparisons:
             return dataclasses.replace(
                 result, verdict=Verdict.UNSUPPORTED, notes=[*result.notes, str(reason_text)]
             )
-        if lacking:
+        if undeclared_capabilities:
             return dataclasses.replace(result, notes=[*result.notes, f"works although {reason_text}"])
         if reason_text is not None:
             text = f"works although declared unsupported: {reason_text}"
             return dataclasses.replace(result, notes=[*result.notes, text])
     elif result.verdict is Verdict.FAIL and {f.kind for f in result.failures} == {Kind.REFUSED}:
-        reason_text = refusal_reason(target, result.id, lacking)
+        reason_text = refusal_reason(target, result.id, undeclared_capabilities)
         if reason_text is None:
             return result
         text = f"{reason_text}: {result.failures[0].message}"

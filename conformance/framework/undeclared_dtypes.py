@@ -82,7 +82,7 @@ class _UndeclaredDtypeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if str(func) not in _NUMBER_WRAPPERS:
             may_have_placeholders = isinstance(result, (tuple, list)) or str(func) in _FACTORIES
             self._report_undeclared(
-                [t for t in trees.tensors(result) if not (may_have_placeholders and _is_placeholder(t))]
+                [t for t in trees.tensors(result) if not (may_have_placeholders and _is_empty_placeholder(t))]
             )
         return result
 
@@ -93,12 +93,12 @@ class _UndeclaredDtypeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.note(missing)
 
 
-def _is_placeholder(tensor: torch.Tensor) -> bool:
+def _is_empty_placeholder(tensor: torch.Tensor) -> bool:
     return not tensor.is_nested and tensor.shape == (0,)
 
 
 @contextlib.contextmanager
-def _host_tensors_marked() -> Iterator[None]:
+def _mark_host_tensors() -> Iterator[None]:
     """Mark the tensors that ``Tensor.cpu`` returns. Calls that use only marked tensors run on the host, so
     the device does not need their dtypes.
     """
@@ -124,14 +124,14 @@ def _host_tensors_marked() -> Iterator[None]:
 
 
 def run_on_cpu_and_report_undeclared(
-    target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]
+    target: Target, call: Callable[[], Any], report: Callable[[frozenset[str]], object]
 ) -> CallOutcome:
-    """Run ``call`` on the CPU and return its outcome. ``note`` is called with each set of undeclared dtypes
+    """Run ``call`` on the CPU and return its outcome. ``report`` is called with each set of undeclared dtypes
     that an operator of the call needs.
     """
     if declares_all(target):
         return attempt(call)
-    with _UndeclaredDtypeMode(target, note), _host_tensors_marked():
+    with _UndeclaredDtypeMode(target, report), _mark_host_tensors():
         return attempt(call)
 
 

@@ -62,7 +62,7 @@ class CellOutcome:
     text: str = ""
 
     @property
-    def good(self) -> bool:
+    def is_as_expected(self) -> bool:
         """True if the cell passed, or refused as declared by the target."""
         return self.status in GOOD
 
@@ -154,7 +154,7 @@ def collect_outcomes(cells: Sequence[Cell], folder: Path) -> list[CellOutcome]:
 
 def exit_code(outcomes: Sequence[CellOutcome]) -> int:
     """Return 0 if every cell is good, 3 if a cell is incomplete, missing or not started, else 1."""
-    statuses = {outcome.status for outcome in outcomes if not outcome.good}
+    statuses = {outcome.status for outcome in outcomes if not outcome.is_as_expected}
     if statuses & _NOT_RUN:
         return 3
     return 1 if statuses else 0

@@ -47,7 +47,7 @@ class RequestedBuild:
                 f"build {text!r} has no valid kind after the colon; write SPEC[:KIND[:LEVEL]]; KIND is "
                 f"one of {', '.join(KINDS)}"
             )
-        build_spec.parse_build(spec)
+        build_spec.parse_build_spec(spec)
         if level is not None:
             levels.check_level(level)
         return cls(spec, kind, level)

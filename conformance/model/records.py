@@ -110,7 +110,7 @@ class ResultRow(_ResultCore, ResultDetails, total=False):
 # Parts of a leg
 
 
-class Declared(TypedDict):
+class TargetDeclarations(TypedDict):
     """The declarations of the target file about what the device supports."""
 
     dtypes: list[str]
@@ -123,7 +123,7 @@ class Declared(TypedDict):
 class _TargetOptional(TypedDict, total=False):
     simulated: bool
     untested: bool
-    declared: Declared
+    declared: TargetDeclarations
 
 
 class TargetRecord(_TargetOptional):
@@ -202,7 +202,7 @@ class ExpectationReport(TypedDict):
     entries: list[ExpectationRecord]
 
 
-class Missing(TypedDict):
+class MissingResults(TypedDict):
     """Planned results that are missing in a leg: their number and the first ids."""
 
     count: int
@@ -266,7 +266,7 @@ class Leg(_LegHead, _LegOptional):
     exit: int
     complete: bool
     problems: list[str]
-    missing: Missing
+    missing: MissingResults
     planned: int
     totals: Totals
     case_totals: Totals
@@ -299,7 +299,7 @@ class PlanTable(TypedDict):
     cases: list[PlannedCase]
 
 
-class Prepared(TypedDict):
+class BringUpOutput(TypedDict):
     """The output of the process that brings a target up.
 
     ``facts`` describes the environment, ``plan`` is the plan of the level, and ``full`` is the plan of level
@@ -544,25 +544,25 @@ class EndEvent(EndFields):
     event: Literal["end"]
 
 
-class LostFields(TypedDict):
+class LostWorkerFields(TypedDict):
     """The fields of the journal event ``lost``."""
 
     worker: str
 
 
-class LostEvent(LostFields):
+class LostWorkerEvent(LostWorkerFields):
     """The runner recorded a worker that ended without the event ``worker-end``."""
 
     event: Literal["lost"]
 
 
-class IndependentFields(TypedDict):
+class IndependentLossFields(TypedDict):
     """The fields of the journal event ``independent``."""
 
     worker: str
 
 
-class IndependentEvent(IndependentFields):
+class IndependentLossEvent(IndependentLossFields):
     """A worker was lost while no other result blocked the device: meanwhile other workers began and finished
     results, or no other worker ran a result.
     """
@@ -604,7 +604,7 @@ Event = (
     | ProblemEvent
     | InterruptedEvent
     | EndEvent
-    | LostEvent
-    | IndependentEvent
+    | LostWorkerEvent
+    | IndependentLossEvent
     | SampleEvent
 )

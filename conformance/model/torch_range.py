@@ -41,15 +41,15 @@ class TorchScope:
             terms.append((match.group(1), (int(match.group(2)), int(match.group(3)))))
         scope = TorchScope(tuple(terms))
         points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
-        if not any(scope._contains(point) for point in points):
+        if not any(scope._contains_minor(point) for point in points):
             raise ValueError(f"the torch range {text!r} contains no version; correct its comparisons")
         return scope
 
-    def holds(self, version: str) -> bool:
+    def contains_version(self, version: str) -> bool:
         """Return True if a version of torch is in the range."""
-        return self._contains(major_and_minor(version))
+        return self._contains_minor(major_and_minor(version))
 
-    def _contains(self, point: Minor) -> bool:
+    def _contains_minor(self, point: Minor) -> bool:
         return all(_HOLDS[comparison](point, value) for comparison, value in self.terms)
 
     def __str__(self) -> str:

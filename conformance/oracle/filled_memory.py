@@ -23,7 +23,7 @@ _SET_ASIDE = 1024
 KERNEL_ALLOCATION_SIZES = range(64, 1 << 16, 64)
 
 
-def leave_freed_memory(sizes: Iterable[int], device: torch.device, filler: int) -> None:
+def fill_and_free_memory(sizes: Iterable[int], device: torch.device, filler: int) -> None:
     """Allocate blocks of the given sizes in bytes, fill them with the byte ``filler``, and free them.
 
     The allocator then returns these blocks to the next requests of these sizes.
@@ -37,13 +37,13 @@ def leave_freed_memory(sizes: Iterable[int], device: torch.device, filler: int) 
 
 #: The parameter of glibc's ``mallopt`` that fills new memory with the complement of a byte (mallopt(3)).
 _M_PERTURB = -6
-#: The sizes in bytes of the blocks with which :func:`_glibc_fills` tests whether glibc fills memory: small,
-#: medium and large.
+#: The sizes in bytes of the blocks with which :func:`_does_glibc_fill_memory` tests whether glibc fills
+#: memory: small, medium and large.
 _PROBES = (8, 4096, 1 << 20)
 
 
 @contextlib.contextmanager
-def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
+def fill_new_host_memory(filler: int, sizes: Iterable[int]) -> Iterator[None]:
     """Fill all memory that the host allocates inside this context with the byte ``filler`` (254 for 255).
 
     glibc writes the byte to all new memory. For any other allocator, the function frees blocks of ``sizes``
@@ -51,16 +51,16 @@ def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
     beginning of a block with its own data. The byte is a setting of the process: new memory of other threads
     holds the byte too, and two contexts must not overlap.
     """
-    if not _glibc_fills():
-        leave_freed_memory([*sizes, *KERNEL_ALLOCATION_SIZES], torch.device("cpu"), filler)
+    if not _does_glibc_fill_memory():
+        fill_and_free_memory([*sizes, *KERNEL_ALLOCATION_SIZES], torch.device("cpu"), filler)
         yield
         return
-    with _glibc_fills_with(filler):
+    with _set_glibc_fill_byte(filler):
         yield
 
 
 @contextlib.contextmanager
-def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
+def fill_freed_memory_with_nan(sizes: Iterable[int]) -> Iterator[None]:
     """Free blocks of ``sizes`` and ``KERNEL_ALLOCATION_SIZES`` that are NaN in every floating dtype.
 
     The sizes are in bytes. If a kernel multiplies an unwritten value by zero, the result reveals the value
@@ -79,7 +79,7 @@ def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _glibc_fills_with(filler: int) -> Iterator[None]:
+def _set_glibc_fill_byte(filler: int) -> Iterator[None]:
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(_M_PERTURB, (filler ^ 255) or 1)  # the value 0 would turn filling off
     # This large request makes glibc sort the freed blocks. Otherwise glibc could return an unsorted block
@@ -88,10 +88,10 @@ def _glibc_fills_with(filler: int) -> Iterator[None]:
     try:
         yield
     finally:
-        mallopt(_M_PERTURB, _users_byte())
+        mallopt(_M_PERTURB, _malloc_perturb_byte_of_user())
 
 
-def _users_byte() -> int:
+def _malloc_perturb_byte_of_user() -> int:
     """Return the byte that the user set in ``MALLOC_PERTURB_``, in any notation of Python's ``int``.
 
     The result is 0 if the variable is not set.
@@ -103,9 +103,9 @@ def _users_byte() -> int:
 
 
 @functools.cache
-def _glibc_fills() -> bool:
+def _does_glibc_fill_memory() -> bool:
     """Return whether tensors use memory from glibc and glibc fills it on request."""
     if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"):
         return False
-    with _glibc_fills_with(63):
+    with _set_glibc_fill_byte(63):
         return all(bool((torch.empty(size, dtype=torch.uint8) == 63).all()) for size in _PROBES)

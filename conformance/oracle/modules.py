@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from conformance.framework import trees
-from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, cotangents_of
+from conformance.oracle.observed_modules import Cotangents, ModuleProcedure, Observation, cotangents_of
 from conformance.oracle.precision import (
     HIGH_PRECISION_DTYPES,
     PROBE_COUNT,
@@ -73,7 +73,7 @@ def with_high_precision_parameters(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def _perturb(
+def _perturb_in_place(
     module: torch.nn.Module,
     arguments: Arguments,
     cotangents: Cotangents,
@@ -99,7 +99,7 @@ def _perturb(
 
 def _high_precision_observation(
     sample: ModuleSample,
-    procedure: Procedure,
+    procedure: ModuleProcedure,
     cotangents: Cotangents,
     seed: int | None,
     step: float,
@@ -114,11 +114,11 @@ def _high_precision_observation(
             value.to(HIGH_PRECISION_DTYPES.get(value.dtype, value.dtype), copy=True) for value in cotangents
         ]
     if seed is not None:
-        _perturb(module, arguments, cotangents, seed, step, largest_factor)
+        _perturb_in_place(module, arguments, cotangents, seed, step, largest_factor)
     return _detached_copies(procedure.run(module, arguments, cotangents))
 
 
-def reference_for_module(sample: ModuleSample, procedure: Procedure) -> ModuleReference:
+def reference_for_module(sample: ModuleSample, procedure: ModuleProcedure) -> ModuleReference:
     """Return the CPU's values for a sample without caching them.
 
     An exception of the module is stored in ``error`` and not raised.
@@ -146,7 +146,7 @@ def reference_for_module(sample: ModuleSample, procedure: Procedure) -> ModuleRe
 
 def _sensitivity_by_name(
     sample: ModuleSample,
-    procedure: Procedure,
+    procedure: ModuleProcedure,
     high_precision: Observation,
     cotangents: Cotangents,
     step: float,
@@ -201,7 +201,9 @@ def _largest_magnitude(value: Any) -> float:
 _cache: SubjectCache[tuple[str, int, str], ModuleReference] = SubjectCache()
 
 
-def cached_module_reference(subject: Subject, sample: ModuleSample, procedure: Procedure) -> ModuleReference:
+def cached_module_reference(
+    subject: Subject, sample: ModuleSample, procedure: ModuleProcedure
+) -> ModuleReference:
     """Return the CPU's values for a shared sample, computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)
     return _cache.value(subject.name, key, lambda: reference_for_module(sample, procedure))

@@ -21,7 +21,7 @@ Cotangents = list[torch.Tensor] | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Procedure:
+class ModuleProcedure:
     """A named function that uses a module with its arguments, on the target and on the CPU.
 
     ``run(module, arguments, cotangents)`` may change the module and the arguments. ``cotangents`` is None
@@ -56,8 +56,8 @@ def observe_call(module: torch.nn.Module, arguments: Arguments, cotangents: Cota
 
 
 #: ``FORWARD`` is a forward call without an autograd graph, ``BACKWARD`` a forward call and its backward pass.
-FORWARD = Procedure("forward", observe_call)
-BACKWARD = Procedure("backward", observe_call, backward=True)
+FORWARD = ModuleProcedure("forward", observe_call)
+BACKWARD = ModuleProcedure("backward", observe_call, backward=True)
 
 
 def run_backward(result: Any, cotangents: list[torch.Tensor]) -> None:

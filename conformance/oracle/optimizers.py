@@ -17,7 +17,7 @@ from conformance.oracle.precision import HIGH_PRECISION_DTYPES, PROBE_COUNT, pro
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
-from conformance.samples.optimizers import Optimizer, OptimizerSample, Problem
+from conformance.samples.optimizers import OptimizationProblem, Optimizer, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 
 #: Observed values by name, such as ``parameter 0``, ``exp_avg of parameter 0`` and ``loss 1``.
@@ -27,14 +27,14 @@ Build = Callable[..., Optimizer]
 
 
 @dataclasses.dataclass(frozen=True)
-class Procedure:
+class OptimizerProcedure:
     """A named function that optimizes a problem, on the target and on the CPU.
 
     ``run(problem, build)`` may change the problem.
     """
 
     name: str
-    run: Callable[[Problem, Build], Observation]
+    run: Callable[[OptimizationProblem, Build], Observation]
 
 
 @dataclasses.dataclass
@@ -63,7 +63,7 @@ def for_loop_options(sample: OptimizerSample) -> dict[str, Any]:
 
 
 def observe_parameters_and_state(
-    problem: Problem, optimizer: Optimizer, parameters: list[torch.Tensor] | None = None
+    problem: OptimizationProblem, optimizer: Optimizer, parameters: list[torch.Tensor] | None = None
 ) -> Observation:
     """Return the current parameters and optimizer states, on their devices."""
     observation: Observation = {}
@@ -80,7 +80,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        with torch_testing_internals.quiet():
+        with torch_testing_internals.silence_warnings():
             yield
     finally:
         torch.set_default_dtype(before)
@@ -109,7 +109,7 @@ def _high_precision_options(sample: OptimizerSample) -> dict[str, Any]:
 
 
 def _high_precision_observation(
-    sample: OptimizerSample, procedure: Procedure, seed: int | None, step: float
+    sample: OptimizerSample, procedure: OptimizerProcedure, seed: int | None, step: float
 ) -> Observation:
     problem = sample.problem(Copier(torch.device("cpu"), HIGH_PRECISION_DTYPES))
     if seed is not None:
@@ -127,7 +127,7 @@ def _high_precision_observation(
     )
 
 
-def reference_for_optimizer(sample: OptimizerSample, procedure: Procedure) -> OptimizerReference:
+def reference_for_optimizer(sample: OptimizerSample, procedure: OptimizerProcedure) -> OptimizerReference:
     """Return the CPU's values for a sample without caching them.
 
     An exception of the optimizer is stored in ``error`` and not raised.
@@ -149,7 +149,7 @@ def reference_for_optimizer(sample: OptimizerSample, procedure: Procedure) -> Op
             result.high_precision = _high_precision_observation(sample, procedure, None, step)
             result.error = None
             for probe in range(PROBE_COUNT):
-                _raise_sensitivity(
+                _raise_sensitivity_to_distance(
                     result, _high_precision_observation(sample, procedure, sample.seed + probe, step), step
                 )
         except Exception as error:
@@ -160,7 +160,9 @@ def reference_for_optimizer(sample: OptimizerSample, procedure: Procedure) -> Op
     return result
 
 
-def _raise_sensitivity(result: OptimizerReference, moved_values: Observation, step: float) -> None:
+def _raise_sensitivity_to_distance(
+    result: OptimizerReference, moved_values: Observation, step: float
+) -> None:
     """Raise the sensitivity of each value to at least the distance between the value and ``moved_values``."""
     for name, value in result.high_precision.items():
         if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
@@ -176,7 +178,7 @@ _cache: SubjectCache[tuple[str, int, str], OptimizerReference] = SubjectCache()
 
 
 def cached_optimizer_reference(
-    subject: Subject, sample: OptimizerSample, procedure: Procedure
+    subject: Subject, sample: OptimizerSample, procedure: OptimizerProcedure
 ) -> OptimizerReference:
     """Return the CPU's values for a shared sample, computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)

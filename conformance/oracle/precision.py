@@ -44,7 +44,7 @@ def reproducible_cpu_state(default: torch.dtype, seed: int = 0) -> Iterator[None
         torch.set_num_threads(1)  # the order of sums depends on the number of threads
     torch.set_default_dtype(default)
     try:
-        with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet():
+        with torch_testing_internals.torch_seeded(seed), torch_testing_internals.silence_warnings():
             yield
     finally:
         torch.set_default_dtype(before)

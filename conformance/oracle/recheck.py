@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
         from conformance.subjects import catalogue
 
         def digest(operator: str, dtype: str, index: int) -> str:
-            link.step(f"{operator}@{dtype}")
+            link.announce_step(f"{operator}@{dtype}")
             return oracle.recompute_digest(operator, dtype, index)
 
         catalogue.load_extra(options.extra)

@@ -26,7 +26,7 @@ from conformance.framework import trees
 from conformance.framework.compare import same_bits
 from conformance.framework.tolerances import Rule, rule
 from conformance.oracle import relations, value_digests
-from conformance.oracle.filled_memory import FILLERS, freed_memory_of_nan, host_memory_holding
+from conformance.oracle.filled_memory import FILLERS, fill_freed_memory_with_nan, fill_new_host_memory
 from conformance.oracle.normalisation_tolerance import parameter_names, with_rounded_means
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES, reproducible_cpu_state
 from conformance.oracle.sensitivity import call_operator, coarsest_dtype, sensitivity_of
@@ -178,7 +178,7 @@ class Reference:
         return coarsest_dtype(self.sample, self.dtype)
 
     @property
-    def uninitialised(self) -> bool:
+    def is_uninitialised(self) -> bool:
         """True if the operator returns memory without writing it."""
         return not self.call.is_overload and relations.is_uninitialised(self.subject.name)
 
@@ -208,7 +208,7 @@ class Reference:
         """True if ``high_precision`` has more digits than ``outputs``."""
         return self._high_precision.has_more_digits
 
-    def recomputed(self) -> Reference:
+    def recompute(self) -> Reference:
         """Return the reference of the same call, computed again."""
         return reference_for(self.call)
 
@@ -217,13 +217,16 @@ class Reference:
 
         ``only_index`` limits the comparison to one tensor of the result. Unspecified outputs may differ.
         """
-        unspecified = relations.unspecified_outputs(self.call.name, self.sample)
+        unspecified = relations.outputs_unspecified(self.call.name, self.sample)
         retained = []  # keeps earlier results allocated, so that the next call gets other memory
         sizes = [tensor.nbytes for tensor in trees.tensors(self.outputs)]
-        fillings = (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS))
+        fillings = (
+            fill_freed_memory_with_nan(sizes),
+            *(fill_new_host_memory(filler, sizes) for filler in FILLERS),
+        )
         for memory in fillings:
             with memory:
-                repeated = self.recomputed()
+                repeated = self.recompute()
             if not repeated.ok:
                 return False
             retained.append(repeated)
@@ -276,7 +279,7 @@ def reference_for(call: Call) -> Reference:
         except Exception as error:
             return Reference(call, error=error)
     reference = Reference(call, outputs, written=written_tensors(sample, host))
-    if not relations.has_unspecified_values(subject.name, sample):
+    if not relations.is_only_metadata_specified(subject.name, sample):
         reference.compute_high_precision = lambda: high_precision_of(
             outputs, info, sample, dtype, tolerance_rule, seed
         )
@@ -408,11 +411,11 @@ def is_chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
 
 def announce_digest(operator: str, dtype: str, index: int, value: Reference) -> None:
     """Send the digest of a reference value to the registered receiver, if there is one."""
-    if value_digests.has_receiver():
+    if value_digests.has_digest_receiver():
         value_digests.send_digest(operator, dtype, index, digest_of(value))
 
 
-def _rounded_coarsely(leaf: torch.Tensor) -> torch.Tensor:
+def _round_coarsely(leaf: torch.Tensor) -> torch.Tensor:
     """Return floating values rounded to multiples of a step, which is a fraction of the largest value. Return
     other values unchanged.
 
@@ -441,11 +444,9 @@ def digest_of(value: Reference) -> str:
     for leaf in [*trees.leaves(value.outputs), *trees.leaves(value.high_precision)]:
         if isinstance(leaf, torch.Tensor):
             state.update(f"{leaf.dtype}{list(leaf.shape)}{leaf.layout}".encode())
-            if leaf.layout is torch.strided and leaf.numel() and not value.uninitialised:
+            if leaf.layout is torch.strided and leaf.numel() and not value.is_uninitialised:
                 state.update(
-                    bytes_of_storage(
-                        _rounded_coarsely(leaf.resolve_conj().resolve_neg().contiguous().clone())
-                    )
+                    bytes_of_storage(_round_coarsely(leaf.resolve_conj().resolve_neg().contiguous().clone()))
                 )
         elif not callable(leaf):
             state.update(repr(leaf).encode())

@@ -49,13 +49,18 @@ def _as_continuous(value: Any, dtype: torch.dtype) -> Any:
     return value.to(torch.float64) if value.dtype == dtype else None
 
 
-def _perturbed(
-    sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool, fixed_leaf: int | None
+def _perturbed_sample(
+    sample: Sample,
+    dtype: torch.dtype,
+    seed: int,
+    step: float,
+    move_python_numbers: bool,
+    unmoved_leaf_index: int | None,
 ) -> Sample:
     """Return the sample with its tensors moved by ``step`` in random directions.
 
-    With ``numbers``, Python numbers move too. The argument leaf at position ``fixed_leaf`` does not
-    move.
+    With ``move_python_numbers``, Python numbers move too. The argument leaf at position
+    ``unmoved_leaf_index`` does not move.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -64,7 +69,7 @@ def _perturbed(
 
     def nudge(value: Any) -> Any:
         continuous = _as_continuous(value, dtype)
-        if continuous is None or (isinstance(value, (float, complex)) and not numbers):
+        if continuous is None or (isinstance(value, (float, complex)) and not move_python_numbers):
             return value
         if not isinstance(continuous, torch.Tensor):
             return continuous * (1 + sign() * step)
@@ -73,21 +78,21 @@ def _perturbed(
 
     leaf_numbers = itertools.count()
     input, args, kwargs = trees.tree_map(
-        lambda value: value if next(leaf_numbers) == fixed_leaf else nudge(value), sample.arguments
+        lambda value: value if next(leaf_numbers) == unmoved_leaf_index else nudge(value), sample.arguments
     )
-    if numbers and isinstance(input, int) and not isinstance(input, bool):
+    if move_python_numbers and isinstance(input, int) and not isinstance(input, bool):
         input = input * (1 + sign() * step)
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def _moved_results(
+def _results_for_moved_inputs(
     info: Any,
     sample: Sample,
     dtype: torch.dtype,
     seed: int,
     step: float,
     tensors: list[torch.Tensor],
-    fixed_leaf: int | None,
+    unmoved_leaf_index: int | None,
 ) -> list[torch.Tensor] | None:
     """Return the result tensors for moved inputs, or None if no call succeeds.
 
@@ -96,8 +101,8 @@ def _moved_results(
     """
     for numbers in (True, False):
         try:
-            shifted = _perturbed(
-                to_host(sample, HIGH_PRECISION_DTYPES), dtype, seed, step, numbers, fixed_leaf
+            shifted = _perturbed_sample(
+                to_host(sample, HIGH_PRECISION_DTYPES), dtype, seed, step, numbers, unmoved_leaf_index
             )
             moved_tensors = trees.tensors(call_operator(info, shifted))
         except Exception:
@@ -136,7 +141,7 @@ def _samples_with_one_argument_moved(sample: Sample, dtype: torch.dtype, step: f
     return pairs
 
 
-def _movements(
+def _movement_by_result(
     floating: list[int], moved_tensors: list[torch.Tensor], tensors: list[torch.Tensor], step: float
 ) -> dict[int, torch.Tensor]:
     """Return how far each floating result moved, divided by ``step``, by the position of the result."""
@@ -147,7 +152,7 @@ def _movements(
     return distances
 
 
-def _separate_sensitivity(
+def _sensitivity_summed_over_arguments(
     info: Any,
     sample: Sample,
     dtype: torch.dtype,
@@ -170,7 +175,7 @@ def _separate_sensitivity(
                 continue
             if [t.shape for t in moved_tensors] != [t.shape for t in tensors]:
                 continue
-            for i, distance in _movements(floating, moved_tensors, tensors, step).items():
+            for i, distance in _movement_by_result(floating, moved_tensors, tensors, step).items():
                 larger[i] = torch.maximum(distance, larger[i]) if i in larger else distance
         for i, distance in larger.items():
             earlier = sensitivity[i]
@@ -198,12 +203,14 @@ def sensitivity_of(
     unit = max(unit_of(coarsest_dtype(sample, torch.float32)), *(unit_of(tensors[i].dtype) for i in floating))
     step = max(unit / 2, FLOAT64_PROBE_STEP)
     if tolerance_rule.separate:
-        return _separate_sensitivity(info, sample, dtype, step, tensors, floating)
+        return _sensitivity_summed_over_arguments(info, sample, dtype, step, tensors, floating)
     for probe in range(PROBE_COUNT):
-        moved_tensors = _moved_results(info, sample, dtype, seed + probe, step, tensors, tolerance_rule.fixed)
+        moved_tensors = _results_for_moved_inputs(
+            info, sample, dtype, seed + probe, step, tensors, tolerance_rule.fixed
+        )
         if moved_tensors is None:
             continue
-        for i, distance in _movements(floating, moved_tensors, tensors, step).items():
+        for i, distance in _movement_by_result(floating, moved_tensors, tensors, step).items():
             earlier = sensitivity[i]
             sensitivity[i] = distance if earlier is None else torch.maximum(distance, earlier)
     for i in floating:

@@ -12,13 +12,13 @@ Receiver = Callable[[str, str, int, str], None]
 _receiver: Receiver | None = None
 
 
-def set_receiver(receiver: Receiver | None) -> None:
+def set_digest_receiver(receiver: Receiver | None) -> None:
     """Make ``receiver`` the receiver of this process's digests. With None, digests are dropped."""
     global _receiver
     _receiver = receiver
 
 
-def has_receiver() -> bool:
+def has_digest_receiver() -> bool:
     """Return whether a receiver is registered. If none is registered, callers do not compute the digest."""
     return _receiver is not None
 

@@ -120,7 +120,7 @@ class Plan:
         """Read a plan that :meth:`write` has written."""
         return Plan.from_json(json.loads(path.read_text()))
 
-    def only(self, result_ids: Iterable[str]) -> Plan:
+    def with_results(self, result_ids: Iterable[str]) -> Plan:
         """Return the results of the plan with these ids, in the order of the plan."""
         ids = set(result_ids)
         return self.select(ids.__contains__)
@@ -177,7 +177,7 @@ def build_plan(target: Target, level: str, modes: Sequence[str] | None = None) -
                     dtypes = levels.load(level).selected_dtypes(
                         kind, entry.name, entry.level, subject.name, dtypes
                     )
-                dtypes = release_exclusions.dtypes_passed_by_release(
+                dtypes = release_exclusions.dtypes_without_exclusions(
                     f"{entry.name}/{subject.name}", dtypes, version
                 )
                 if not dtypes:

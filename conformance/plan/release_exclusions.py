@@ -45,12 +45,12 @@ def load(file: Path = FILE) -> tuple[ReleaseExclusion, ...]:
 
 @functools.cache
 def _excluded_patterns(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    patterns = [pattern for entry in load() if entry.torch.holds(version) for pattern in entry.ids]
+    patterns = [pattern for entry in load() if entry.torch.contains_version(version) for pattern in entry.ids]
     literal = frozenset(filter(is_literal, patterns))
     return literal, tuple(pattern for pattern in patterns if pattern not in literal)
 
 
-def dtypes_passed_by_release(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
+def dtypes_without_exclusions(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
     """Return ``dtypes`` without the dtypes in which a case is excluded for a torch release."""
     literal, patterns = _excluded_patterns(version)
     if not literal and not patterns:

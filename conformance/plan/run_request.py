@@ -14,7 +14,7 @@ from conformance.target.file import TargetFile
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class RunRequest:
     """The validated options of a run."""
 
     target: TargetFile
@@ -52,13 +52,13 @@ class Request:
             "declared": target.declared(),
         }
 
-    def processes(self, mode: str) -> int:
+    def process_count(self, mode: str) -> int:
         """Return the number of processes that use the device in a mode: the ranks in mode ``distributed``,
         else the workers.
         """
         return self.ranks if mode == "distributed" else self.workers
 
-    def workers_of(self, mode: str) -> int:
+    def worker_count(self, mode: str) -> int:
         """Return the maximum number of workers in a mode. Mode ``distributed`` has one worker, which starts
         the ranks.
         """

@@ -24,7 +24,7 @@ FILE = Path(__file__).parent / "seconds.json"
 SCHEMA = 1
 
 
-class Seconds(TypedDict):
+class RecordedSeconds(TypedDict):
     """The content of ``seconds.json``. ``modes`` contains a table for each mode. This table maps a number of
     seconds to the names of all subjects and properties that take this time.
     """
@@ -33,7 +33,7 @@ class Seconds(TypedDict):
     modes: dict[str, dict[str, list[str]]]
 
 
-def entry_name(kind: str, subject: str, property_name: str | None = None) -> str:
+def seconds_table_entry_name(kind: str, subject: str, property_name: str | None = None) -> str:
     """Return the name under which the table lists a subject, or a property of a subject."""
     return "/".join(filter(None, (kind, subject, property_name)))
 
@@ -86,8 +86,8 @@ def shard_of(mode: str, kind: str, subject: str, count: int, property_name: str 
     neither the subject nor the property, a hash of the subject's name determines the shard.
     """
     shard_by_entry = shard_assignment(mode, count)
-    name = entry_name(kind, subject)
-    for entry in (entry_name(kind, subject, property_name), name):
+    name = seconds_table_entry_name(kind, subject)
+    for entry in (seconds_table_entry_name(kind, subject, property_name), name):
         if entry in shard_by_entry:
             return shard_by_entry[entry]
     return zlib.crc32(name.encode()) % count

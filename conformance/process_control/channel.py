@@ -13,7 +13,7 @@ MAX_MESSAGE = 1 << 30
 _BLOCK = 1 << 20
 
 
-class Unreadable(Exception):
+class UnreadableMessage(Exception):
     """The child process sent data that is not a message."""
 
 
@@ -34,7 +34,7 @@ class Channel:
         """Close the socket."""
         self._socket.close()
 
-    def register(self, selector: selectors.BaseSelector) -> None:
+    def register_with_selector(self, selector: selectors.BaseSelector) -> None:
         """Register the socket for reading and, if data is waiting to be sent, for writing. Do nothing if the
         channel is at its end.
         """
@@ -73,7 +73,7 @@ class Channel:
                 return None
         (length,) = HEADER.unpack_from(self._incoming)
         if length > MAX_MESSAGE:
-            raise Unreadable
+            raise UnreadableMessage
         message = bytes(self._incoming[HEADER.size : HEADER.size + length])
         del self._incoming[: HEADER.size + length]
         return message

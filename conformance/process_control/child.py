@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from conformance.process_control import exit_with_parent, parent_link
-from conformance.process_control.channel import Channel, Unreadable
+from conformance.process_control.channel import Channel, UnreadableMessage
 from conformance.process_control.parent_link import ParentLink
 
 #: Seconds that a process may take to exit after its channel was closed. The time is long, because Python
@@ -32,7 +32,7 @@ TICK = 0.05
 LOG_TAIL, LOG_READ = 4096, 1 << 20
 
 
-class How(enum.Enum):
+class EndKind(enum.Enum):
     """The way in which a child process ended."""
 
     #: The process exited with an exit code.
@@ -59,7 +59,7 @@ class ChildEnd:
     threads, if they were requested.
     """
 
-    how: How
+    how: EndKind
     code: int
     log_tail: str = ""
     step: str | None = None
@@ -78,7 +78,7 @@ class ChildEnd:
     @property
     def cause(self) -> str:
         """The reason for the end as text: ``signal NAME``, ``exit code N`` or ``a broken channel``."""
-        if self.how is How.BROKEN:
+        if self.how is EndKind.BROKEN:
             return "a broken channel"
         return f"exit code {self.code}" if self.signal is None else f"signal {self.signal}"
 
@@ -126,7 +126,7 @@ class Child:
 
         Args:
             command: the program and its arguments. A program of the suite must call
-                :func:`exit_with_parent.follow` or :meth:`ParentLink.connect`.
+                :func:`exit_with_parent.exit_with_parent` or :meth:`ParentLink.connect`.
             environment: the environment variables. None copies the variables of this process.
             log: the file to which the output of the process is appended.
             channel: whether to create a channel, which the process opens by :meth:`ParentLink.connect`.
@@ -180,7 +180,7 @@ class Child:
                 os.setsid()
                 ours.close()
                 os.environ[exit_with_parent.VARIABLE] = parent
-                code = work(ParentLink.over(theirs))
+                code = work(ParentLink.from_socket(theirs))
             finally:
                 os._exit(code)
         theirs.close()
@@ -216,14 +216,14 @@ class Child:
                 self.channel.flush()
                 try:
                     message = self.channel.receive()
-                except Unreadable:
-                    return self.stop(How.BROKEN)
+                except UnreadableMessage:
+                    return self.stop(EndKind.BROKEN)
                 if message is not None:
                     return message
             if ended:
                 return self._finish(None)
             if self.channel is not None and self.channel.at_end:
-                return self.stop(How.BROKEN, patience=LEAVE)
+                return self.stop(EndKind.BROKEN, grace_seconds=LEAVE)
             rest = limit - time.monotonic()
             if rest <= 0:
                 return None
@@ -261,7 +261,7 @@ class Child:
             except ProcessLookupError:  # the forked process has not created its process group yet
                 os.kill(self.pid, number)
 
-    def _finish(self, how: How | None) -> ChildEnd:
+    def _finish(self, how: EndKind | None) -> ChildEnd:
         """Kill the rest of the process group, and return the end of the process. ``how`` is None if the
         process was not stopped.
         """
@@ -275,7 +275,9 @@ class Child:
             if self._process is not None:
                 self._process.returncode = code
             self.disconnect()
-            self.end = ChildEnd(how or (How.CRASHED if code < 0 else How.EXITED), code, self.log_tail())
+            self.end = ChildEnd(
+                how or (EndKind.CRASHED if code < 0 else EndKind.EXITED), code, self.log_tail()
+            )
         return self.end
 
     def disconnect(self) -> None:
@@ -306,9 +308,9 @@ class Child:
         except OSError:
             return ""
 
-    def stop(self, how: How = How.STOPPED, *, patience: float = 0.0) -> ChildEnd:
+    def stop(self, how: EndKind = EndKind.STOPPED, *, grace_seconds: float = 0.0) -> ChildEnd:
         """Stop the process and its group, and return its end; see :func:`stop`."""
-        return stop([self], how, patience=patience)[0]
+        return stop([self], how, grace_seconds=grace_seconds)[0]
 
 
 def wait(children: Sequence[Child], seconds: float) -> None:
@@ -318,23 +320,25 @@ def wait(children: Sequence[Child], seconds: float) -> None:
         return
     with selectors.DefaultSelector() as selector:
         for channel in channels:
-            channel.register(selector)
+            channel.register_with_selector(selector)
         if selector.get_map():
             selector.select(min(seconds, TICK))
         else:
             time.sleep(min(seconds, TICK))
 
 
-def stop(children: Sequence[Child], how: How = How.STOPPED, *, patience: float = 0.0) -> list[ChildEnd]:
+def stop(
+    children: Sequence[Child], how: EndKind = EndKind.STOPPED, *, grace_seconds: float = 0.0
+) -> list[ChildEnd]:
     """Stop processes and their groups, and return the end of each process.
 
-    The channels are closed, and the processes get ``patience`` seconds to exit. A process that does not exit
-    gets SIGTERM and, ``STOP`` seconds later, SIGKILL. The ``ChildEnd`` of this process then has ``how`` as
-    the kind of end.
+    The channels are closed, and the processes get ``grace_seconds`` seconds to exit. A process that does not
+    exit gets SIGTERM and, ``STOP`` seconds later, SIGKILL. The ``ChildEnd`` of this process then has ``how``
+    as the kind of end.
     """
     for child in children:
         child.disconnect()
-    _wait_until_ended(children, patience)
+    _wait_until_ended(children, grace_seconds)
     stopped = [child for child in children if not child.has_ended()]
     for number, seconds in ((signal.SIGTERM, STOP), (signal.SIGKILL, KILL)):
         for child in stopped:

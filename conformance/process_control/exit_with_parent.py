@@ -14,7 +14,7 @@ VARIABLE = "CONFORMANCE_PARENT"
 _PR_SET_PDEATHSIG = 1
 
 
-def follow() -> None:
+def exit_with_parent() -> None:
     """Exit this process when its parent exits.
 
     A killed runner cannot stop its workers, and a worker with a hanging case does not notice that its channel

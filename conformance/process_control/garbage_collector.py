@@ -13,7 +13,7 @@ _was_on = False
 
 
 @contextlib.contextmanager
-def collector_off() -> Iterator[None]:
+def disable_garbage_collector() -> Iterator[None]:
     """Disable the garbage collector inside the block.
 
     Several threads may be inside the block. When the last thread leaves, the collector is enabled again, if

@@ -34,7 +34,7 @@ def memory_per_worker(workers: int) -> int:
     return max(LEAST, int(_total_memory() * _PART / workers))
 
 
-def workers_that_may_wait() -> int:
+def max_waiting_workers() -> int:
     """Return the number of waiting workers that fit into memory in addition to the running workers."""
     return int(_total_memory() * _WAITING_PART / _WAITING_BYTES)
 

@@ -21,7 +21,7 @@ class ParentLink:
     """The child's end of its channel to its parent.
 
     Messages are bytes. A child of a :class:`conformance.process_control.supervisor.Supervisor` uses only
-    :meth:`requests`, :meth:`step` and :meth:`reply`.
+    :meth:`requests`, :meth:`announce_step` and :meth:`reply`.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -36,12 +36,12 @@ class ParentLink:
         """
         descriptor = int(os.environ.pop(VARIABLE))
         os.set_inheritable(descriptor, False)
-        return cls.over(socket.socket(fileno=descriptor))
+        return cls.from_socket(socket.socket(fileno=descriptor))
 
     @classmethod
-    def over(cls, channel: socket.socket) -> ParentLink:
+    def from_socket(cls, channel: socket.socket) -> ParentLink:
         """Return the link for a connected socket, and prepare this process as :meth:`connect` does."""
-        exit_with_parent.follow()
+        exit_with_parent.exit_with_parent()
         faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
         return cls(channel)
 
@@ -79,7 +79,7 @@ class ParentLink:
             self._send_json("begun")
             yield json.loads(message)
 
-    def step(self, name: str) -> None:
+    def announce_step(self, name: str) -> None:
         """Announce the next step of the current unit. If the process then crashes or hangs, the ChildEnd
         names this step.
         """

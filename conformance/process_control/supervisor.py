@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from conformance.process_control.child import TICK, Child, ChildEnd, How, stop, wait
+from conformance.process_control.child import TICK, Child, ChildEnd, EndKind, stop, wait
 
 Unit = TypeVar("Unit")
 Reply = TypeVar("Reply")
@@ -48,9 +48,9 @@ def wait_for_end(
         if heartbeat() or message is not None:
             heard = now
         if now - started > limit:
-            return child.stop(How.TIMED_OUT)
+            return child.stop(EndKind.TIMED_OUT)
         if now - heard > silence:
-            return child.stop(How.STALLED)
+            return child.stop(EndKind.STALLED)
 
 
 def run_command(
@@ -125,7 +125,7 @@ def receive_all(
         wait([children[number] for number in missing], rest)
     late = [children[number] for number in missing]
     stacks = dump_stacks(late)
-    for number, one, text in zip(missing, stop(late, How.TIMED_OUT), stacks, strict=True):
+    for number, one, text in zip(missing, stop(late, EndKind.TIMED_OUT), stacks, strict=True):
         found[number] = dataclasses.replace(one, stacks=text)
     return [found[number] for number in range(len(children))]
 
@@ -138,7 +138,7 @@ def _decode_or_stop(
     try:
         return decode(message)
     except Exception:  # a broken process can send any data
-        return child.stop(How.BROKEN)
+        return child.stop(EndKind.BROKEN)
 
 
 class ChildNotStarted(Exception):
@@ -149,7 +149,7 @@ class ChildNotStarted(Exception):
         self.end = end
 
 
-class _State(enum.Enum):
+class _AttemptState(enum.Enum):
     """The state of an attempt at a unit of work."""
 
     #: The process is not ready yet.
@@ -168,7 +168,7 @@ class _Attempt(Generic[Unit]):
 
     unit: Unit
     child: Child
-    state: _State
+    state: _AttemptState
     heard: float = dataclasses.field(default_factory=time.monotonic)
     number: int = 1
     step: str | None = None
@@ -238,7 +238,7 @@ class Supervisor(Generic[Unit]):
                 if not running:
                     return
                 wait([attempt.child for attempt in running], TICK)
-                for attempt in [one for one in running if self._advance(one, silence)]:
+                for attempt in [one for one in running if self._read_message_of_attempt(one, silence)]:
                     running.remove(attempt)
                     if not isinstance(attempt.reply, ChildEnd):
                         self._idle.append(attempt.child)
@@ -261,56 +261,56 @@ class Supervisor(Generic[Unit]):
             try:
                 child = self._idle.pop()
             except IndexError:
-                return _Attempt(unit, self._new_child(), _State.STARTING)
+                return _Attempt(unit, self._new_child(), _AttemptState.STARTING)
             if child.has_ended():
                 self._stop([child])
                 continue
             child.send(json.dumps(unit).encode())
-            return _Attempt(unit, child, _State.SENT)
+            return _Attempt(unit, child, _AttemptState.SENT)
 
-    def _advance(self, attempt: _Attempt[Unit], silence: float) -> bool:
+    def _read_message_of_attempt(self, attempt: _Attempt[Unit], silence: float) -> bool:
         """Read one message of the attempt's process, and return whether the attempt is done."""
         message = attempt.child.receive(0.0)
         now = time.monotonic()
         if message is None:
-            if now - attempt.heard <= (self._start if attempt.state is _State.STARTING else silence):
+            if now - attempt.heard <= (self._start if attempt.state is _AttemptState.STARTING else silence):
                 return False
-            message = attempt.child.stop(How.STALLED)
-        reply = _decode_or_stop(attempt.child, message, _word_and_value)
+            message = attempt.child.stop(EndKind.STALLED)
+        reply = _decode_or_stop(attempt.child, message, _parse_message)
         if isinstance(reply, ChildEnd):
             self._handle_child_end(attempt, reply)
-            return attempt.state is _State.DONE
+            return attempt.state is _AttemptState.DONE
         attempt.heard = now
         match attempt.state, *reply:
-            case _State.STARTING, "ready", _:
+            case _AttemptState.STARTING, "ready", _:
                 self._started = True
-                attempt.state = _State.SENT
+                attempt.state = _AttemptState.SENT
                 attempt.child.send(json.dumps(attempt.unit).encode())
-            case _State.SENT, "begun", _:
-                attempt.state = _State.BEGUN
-            case _State.BEGUN, "step", step:
+            case _AttemptState.SENT, "begun", _:
+                attempt.state = _AttemptState.BEGUN
+            case _AttemptState.BEGUN, "step", step:
                 attempt.step = step
-            case _State.BEGUN, "reply", value:
-                attempt.state, attempt.reply = _State.DONE, value
+            case _AttemptState.BEGUN, "reply", value:
+                attempt.state, attempt.reply = _AttemptState.DONE, value
             case _:  # an unexpected message, such as a second reply to the same unit
-                self._handle_child_end(attempt, attempt.child.stop(How.BROKEN))
-        return attempt.state is _State.DONE
+                self._handle_child_end(attempt, attempt.child.stop(EndKind.BROKEN))
+        return attempt.state is _AttemptState.DONE
 
     def _handle_child_end(self, attempt: _Attempt[Unit], end: ChildEnd) -> None:
         """Handle the end of the attempt's process. If the process had begun the unit, ``end`` becomes the
         reply to the unit. Otherwise a new process gets the unit, but only once.
         """
         self._children.discard(attempt.child)
-        again = attempt.number == 1 and (self._started or attempt.state is not _State.STARTING)
-        if attempt.state is _State.BEGUN or (attempt.state is _State.SENT and not again):
-            attempt.state, attempt.reply = _State.DONE, dataclasses.replace(end, step=attempt.step)
+        again = attempt.number == 1 and (self._started or attempt.state is not _AttemptState.STARTING)
+        if attempt.state is _AttemptState.BEGUN or (attempt.state is _AttemptState.SENT and not again):
+            attempt.state, attempt.reply = _AttemptState.DONE, dataclasses.replace(end, step=attempt.step)
         elif not again:
             raise ChildNotStarted(end)
         else:
             attempt.child = self._new_child()
-            attempt.state, attempt.heard, attempt.number = _State.STARTING, time.monotonic(), 2
+            attempt.state, attempt.heard, attempt.number = _AttemptState.STARTING, time.monotonic(), 2
 
 
-def _word_and_value(message: bytes) -> tuple[str, Any]:
+def _parse_message(message: bytes) -> tuple[str, Any]:
     word, value = json.loads(message)
     return word, value

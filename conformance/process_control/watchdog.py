@@ -28,7 +28,7 @@ class Watchdog:
         self._file = path.open("w")
         self._lock = threading.Lock()
         self._busy = False
-        self._arm(limit)
+        self._set_deadline(limit)
         faulthandler.enable(file=self._file, all_threads=True)
         threading.Thread(target=self._restart_while_idle, name="conformance-watchdog", daemon=True).start()
 
@@ -37,7 +37,7 @@ class Watchdog:
         with self._lock:
             self._busy = True
             if time.monotonic() - self._armed > self.limit / 20:
-                self._arm(self.limit)
+                self._set_deadline(self.limit)
 
     def stop_limit(self) -> None:
         """Stop the time limit, because no result is running."""
@@ -45,16 +45,16 @@ class Watchdog:
             self._busy = False
 
     @contextlib.contextmanager
-    def limited_to(self, seconds: float) -> Iterator[None]:
+    def limit_seconds(self, seconds: float) -> Iterator[None]:
         """Limit the code inside this context to ``seconds`` seconds."""
         with self._lock:
-            self._arm(seconds)
+            self._set_deadline(seconds)
             self._busy = True
         yield
         with self._lock:
-            self._arm(self.limit)
+            self._set_deadline(self.limit)
 
-    def _arm(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         faulthandler.dump_traceback_later(seconds, exit=True, file=self._file)
         self._armed = time.monotonic()
 
@@ -63,7 +63,7 @@ class Watchdog:
             time.sleep(self.limit / 4)
             with self._lock:
                 if not self._busy:
-                    self._arm(self.limit)
+                    self._set_deadline(self.limit)
 
 
 def timed_out_and_traceback(path: Path, *, limit: int = 3000) -> tuple[bool, str]:

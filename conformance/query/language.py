@@ -60,7 +60,7 @@ def parse_query(text: str) -> Predicate:
     tokens = _tokenize(text)
     if not tokens:
         return lambda result: True
-    reader = _Reader(tokens, len(text))
+    reader = _QueryParser(tokens, len(text))
     predicate = reader.parse_or(0)
     if (extra_token := reader.next()) is not None:
         raise QueryError(
@@ -82,7 +82,7 @@ def _tokenize(text: str) -> list[_Token]:
     return tokens
 
 
-class _Reader:
+class _QueryParser:
     def __init__(self, tokens: list[_Token], end: int) -> None:
         self._tokens = tokens
         self._place = 0

@@ -73,7 +73,7 @@ class Cause:
         return min(self.rows, key=lambda pair: (severity_rank(pair[1]), is_blocked_by_result(pair[1])))
 
     @property
-    def blocked(self) -> int:
+    def blocked_count(self) -> int:
         """The number of results that a more basic result blocks."""
         return sum(is_blocked_by_result(row) for _, row in self.rows)
 
@@ -88,18 +88,18 @@ class Cause:
         return list(dict.fromkeys(map(operator_family, self.subjects)))
 
     @property
-    def legs(self) -> list[int]:
+    def leg_indexes(self) -> list[int]:
         """The indexes of the legs that contain results of this cause."""
         return sorted({number for number, _ in self.rows})
 
-    def counts(self) -> str:
+    def verdict_counts_text(self) -> str:
         """Return the number of results by verdict, the worst first."""
         by_verdict = collections.Counter(row["verdict"] for _, row in self.rows)
         return ", ".join(
             f"{by_verdict[verdict.value]} {verdict.value}" for verdict in _ORDER if by_verdict[verdict.value]
         )
 
-    def pattern(self) -> str:
+    def sample_pattern_sentence(self) -> str:
         """Return a sentence about the failing samples, or an empty text without a common pattern."""
         patterns = [row["pattern"] for _, row in self.rows if "pattern" in row]
         if not patterns or len({pattern["when"] for pattern in patterns}) > 1:

@@ -8,14 +8,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from conformance.report import causes
-from conformance.results.diff import Report, ResultChange
+from conformance.results.diff import ResultChange, RunComparison
 
 #: The maximum number of displayed causes, and of displayed changes of one kind.
 _NAMED = 12
 
 
 @dataclasses.dataclass(frozen=True)
-class Blocker:
+class LevelBlocker:
     """A group of results that prevent a leg from holding a level: all have one cause, or none has a row.
 
     Attributes:
@@ -53,7 +53,7 @@ class LevelProgress:
     missing: int
     holds: bool
     unfit: tuple[str, ...]
-    blockers: tuple[Blocker, ...]
+    blockers: tuple[LevelBlocker, ...]
 
     def to_json(self) -> dict[str, object]:
         """Return the fields as JSON. Blockers beyond the first dozen are only counted, as ``more``."""
@@ -64,7 +64,7 @@ class LevelProgress:
 
 
 @dataclasses.dataclass(frozen=True)
-class Opening:
+class ReportOpening:
     """The opening of a report.
 
     Attributes:
@@ -73,17 +73,17 @@ class Opening:
     """
 
     levels: Sequence[LevelProgress]
-    changes: Report | None = None
+    changes: RunComparison | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the data that the report page embeds."""
         return {
             "levels": [progress.to_json() for progress in self.levels],
-            "changes": None if self.changes is None else _changes(self.changes),
+            "changes": None if self.changes is None else _changed_results_json(self.changes),
         }
 
 
-def blockers_of(groups_of_rows: Sequence[causes.Cause], absent: Sequence[str]) -> tuple[Blocker, ...]:
+def blockers_of(groups_of_rows: Sequence[causes.Cause], absent: Sequence[str]) -> tuple[LevelBlocker, ...]:
     """Return the blockers of a level, the largest first.
 
     Args:
@@ -94,13 +94,17 @@ def blockers_of(groups_of_rows: Sequence[causes.Cause], absent: Sequence[str]) -
     for group in groups_of_rows:
         _, row = group.example
         first_line = next(iter(causes.kind_and_message(row)[1].splitlines()), "")[:300]
-        named_blockers.append(Blocker(group.name(), group.count, group.pattern() or first_line, row["id"]))
+        named_blockers.append(
+            LevelBlocker(group.name(), group.count, group.sample_pattern_sentence() or first_line, row["id"])
+        )
     if absent:
-        named_blockers.append(Blocker("not run", len(absent), "the run has no row of this result", absent[0]))
+        named_blockers.append(
+            LevelBlocker("not run", len(absent), "the run has no row of this result", absent[0])
+        )
     return tuple(sorted(named_blockers, key=lambda blocker: -blocker.count))
 
 
-def _changes(report: Report) -> dict[str, object]:
+def _changed_results_json(report: RunComparison) -> dict[str, object]:
     sorts: dict[str, list[ResultChange]] = {"regressed": [], "changed": [], "fixed": [], "vanished": []}
     for pair in report.pairs:
         sorts["regressed"] += pair.regressed

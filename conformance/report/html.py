@@ -9,8 +9,8 @@ from typing import Any
 
 from conformance.model.records import Document
 from conformance.query import language
-from conformance.report.headline import Opening
-from conformance.report.page_data import Script, no_script, page_data
+from conformance.report.headline import ReportOpening
+from conformance.report.page_data import Script, no_snippet, page_data
 
 _FOLDER = Path(__file__).parent
 _QUERY = Path(language.__file__).parent / "query.js"
@@ -35,10 +35,12 @@ class LinkedFiles:
     """
 
     profile: str | None = None
-    script: Script = no_script
+    script: Script = no_snippet
 
 
-def page_html(results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None) -> str:
+def page_html(
+    results: Document, linked: LinkedFiles = LinkedFiles(), opening: ReportOpening | None = None
+) -> str:
     """Return the report page of a results document.
 
     Args:
@@ -61,7 +63,7 @@ def page_html(results: Document, linked: LinkedFiles = LinkedFiles(), opening: O
 
 
 def write_page(
-    path: Path, results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None
+    path: Path, results: Document, linked: LinkedFiles = LinkedFiles(), opening: ReportOpening | None = None
 ) -> None:
     """Write the report page of a results document. :func:`page_html` describes the arguments."""
     path.write_text(page_html(results, linked, opening))

@@ -19,7 +19,7 @@ def issue_title(group: causes.Cause) -> str:
     """Return the title of an issue about a cause: its name, and its sample pattern or first message line."""
     _, row = group.example
     first = next(iter(causes.kind_and_message(row)[1].splitlines()), "")
-    return scrub.scrub_text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
+    return scrub.scrub_text(f"{group.name()}: {group.sample_pattern_sentence() or first}")[:120].rstrip()
 
 
 def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
@@ -36,11 +36,11 @@ def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: s
     kind, message = causes.kind_and_message(row)
     command = summary.repro_command(row["id"], target, leg)
     lines = [
-        f"**{group.counts()}** on {scrub.scrub_text(leg['target']['name'])} in mode "
-        f"{', '.join(dict.fromkeys(legs[leg_index]['mode'] for leg_index in group.legs))}: {group.name()}.",
+        f"**{group.verdict_counts_text()}** on {scrub.scrub_text(leg['target']['name'])} in mode "
+        f"{', '.join(dict.fromkeys(legs[index]['mode'] for index in group.leg_indexes))}: {group.name()}.",
         "",
     ]
-    if pattern := group.pattern():
+    if pattern := group.sample_pattern_sentence():
         lines += [f"It {pattern}.", ""]
     lines += [f"The first result, `{row['id']}`, reports ({kind}):", ""]
     lines += [

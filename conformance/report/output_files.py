@@ -13,17 +13,17 @@ from conformance.expectations import entries
 from conformance.expectations.entries import TargetExpectations
 from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit, snippet_lookup, time_profile
-from conformance.report.headline import Opening
+from conformance.report.headline import ReportOpening
 from conformance.results import document as results
 from conformance.results import run_folder
-from conformance.results.journal import Tail
+from conformance.results.journal import JournalTail
 from conformance.target import file as target_file
 
 
 def write_reports(
     folder: Path,
     legs: list[Leg],
-    opening: Opening | None = None,
+    opening: ReportOpening | None = None,
     sources: Sequence[Path] = (),
 ) -> Document:
     """Write the results, the JUnit XML, the report, and the time profile of profiled legs.
@@ -80,7 +80,9 @@ def leg_from_journal(folder: Path, target_expectations: TargetExpectations | Non
     """
     journal = folder / "journal.jsonl"
     if target_expectations is None:
-        header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
+        header = next(
+            (event for event in JournalTail(journal).read(final=True) if event["event"] == "run"), None
+        )
         target_expectations = entries.load_expectations(_expectation_files(header))
     return results.leg_from_journal(journal, target_expectations)
 

@@ -16,7 +16,7 @@ from conformance.model.vocabulary import KINDS
 from conformance.plan.levels.manifest import ManifestProperty
 from conformance.report import causes, requirements
 from conformance.report.families import operator_family
-from conformance.report.headline import Opening
+from conformance.report.headline import ReportOpening
 from conformance.report.summary import repro_command, target_argument
 from conformance.subjects.areas import AREAS
 
@@ -69,7 +69,7 @@ _KINDS = (*KINDS, requirements.OTHER)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
-class Names:
+class NumberedNames:
     """Assigns numbers to names, in the order of their first use."""
 
     def __init__(self) -> None:
@@ -78,17 +78,17 @@ class Names:
     def __getitem__(self, name: str) -> int:
         return self.numbers.setdefault(name, len(self.numbers))
 
-    def all(self) -> list[str]:
+    def names_in_order(self) -> list[str]:
         """Return the names in the order of their numbers."""
         return list(self.numbers)
 
 
-def no_script(leg: Leg, row: ResultRow) -> None:
+def no_snippet(leg: Leg, row: ResultRow) -> None:
     """Return None: the ``Script`` function of a run without snippets."""
 
 
 def page_data(
-    results: Document, opening: Opening | None = None, script: Script = no_script
+    results: Document, opening: ReportOpening | None = None, script: Script = no_snippet
 ) -> dict[str, object]:
     """Return the page data of a results document.
 
@@ -103,7 +103,7 @@ def page_data(
         "exit": results["exit"],
         "complete": results["complete"],
         "totals": results["totals"],
-        "terms": glossary.meanings(),
+        "terms": glossary.glossary_meanings(),
         "letters": {letter: verdict.value for verdict, letter in LETTERS.items()},
         "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
         "placements": list(_PLACEMENTS),
@@ -133,7 +133,7 @@ def _manifest_records_by_name(legs: Sequence[Leg]) -> dict[str, ManifestProperty
         name, _, subject = case.partition("/")
         if (
             name not in statements_by_name
-            and (statement := requirements.statement_of(name, subject)) is not None
+            and (statement := requirements.manifest_property_of(name, subject)) is not None
         ):
             statements_by_name[name] = statement
     return statements_by_name
@@ -145,10 +145,10 @@ def _cause_data(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dic
     return {
         "name": group.name(),
         "count": group.count,
-        "counts": group.counts(),
-        "legs": group.legs,
+        "counts": group.verdict_counts_text(),
+        "legs": group.leg_indexes,
         "kind": kind,
-        "pattern": group.pattern(),
+        "pattern": group.sample_pattern_sentence(),
         "said": next(iter(message.splitlines()), "")[:300],
         "leg": number,
         "id": row["id"],
@@ -157,7 +157,7 @@ def _cause_data(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dic
 
 
 def _leg_data(leg: Leg) -> dict[str, object]:
-    subjects, properties, dtypes = Names(), Names(), Names()
+    subjects, properties, dtypes = NumberedNames(), NumberedNames(), NumberedNames()
     cases: dict[tuple[int, int], list[Any]] = {}
     details: dict[str, object] = {}
     for row in leg["results"]:
@@ -188,10 +188,10 @@ def _leg_data(leg: Leg) -> dict[str, object]:
     return {
         **{key: leg[key] for key in _LEG_KEYS},
         "command": repro_command("RESULT", target, leg),
-        "subjects": subjects.all(),
-        "families": [operator_family(name) for name in subjects.all()],
-        "properties": properties.all(),
-        "dtypes": dtypes.all(),
+        "subjects": subjects.names_in_order(),
+        "families": [operator_family(name) for name in subjects.names_in_order()],
+        "properties": properties.names_in_order(),
+        "dtypes": dtypes.names_in_order(),
         "cases": [
             [*case[:2], *_collapse_equal_verdicts(case[2], case[3]), *case[4:]] for case in cases.values()
         ],

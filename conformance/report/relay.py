@@ -42,7 +42,7 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True)
-class Event:
+class RelayEvent:
     """The event that started a run. A self-reported event has no delivery id and no payload."""
 
     type: str = "nightly"
@@ -55,7 +55,7 @@ class Event:
         return self.type in relay_callback.DISPATCHED
 
 
-def read_event(path: Path) -> Event:
+def read_event(path: Path) -> RelayEvent:
     """Read the event that the relay dispatched.
 
     The file contains the event of a GitHub workflow (``GITHUB_EVENT_PATH``), or only its client payload.
@@ -82,22 +82,22 @@ def read_event(path: Path) -> Event:
         raise UsageError(f"event {path} has no delivery_id or payload; pass the event unchanged")
     if not relay_callback.head_sha(dispatch["event_type"], payload):
         raise UsageError(f"event {path} contains no commit of PyTorch; pass the event unchanged")
-    return Event(dispatch["event_type"], delivery, payload)
+    return RelayEvent(dispatch["event_type"], delivery, payload)
 
 
-def in_progress_callback(job: Job, occasion: Event, started: datetime.datetime) -> Callback:
+def in_progress_callback(job: Job, event: RelayEvent, started: datetime.datetime) -> Callback:
     """Return the first callback of a dispatched event: the job has started."""
     body: Callback = {
-        "event_type": occasion.type,
-        "delivery_id": occasion.delivery_id,
-        "payload": occasion.payload,
+        "event_type": event.type,
+        "delivery_id": event.delivery_id,
+        "payload": event.payload,
         "workflow": _workflow(job, "in_progress", None, relay_callback.utc_text(started), None),
     }
     relay_callback.check_callback(body)
     return body
 
 
-def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.datetime) -> Callback:
+def completed_callback(legs: Sequence[Leg], job: Job, event: RelayEvent, now: datetime.datetime) -> Callback:
     """Return the callback of a completed run on one build of torch.
 
     Legs of several modes are one job. The name of each failed test starts with the mode. Raise UsageError if
@@ -105,8 +105,8 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
     the event.
     """
     commit = _torch_commit(legs)
-    if occasion.dispatched:
-        wanted = relay_callback.head_sha(occasion.type, occasion.payload)
+    if event.dispatched:
+        wanted = relay_callback.head_sha(event.type, event.payload)
         if wanted != commit:
             raise UsageError(
                 f"the run tested commit {commit} of PyTorch, but the event requests {wanted or 'none'}; "
@@ -114,17 +114,17 @@ def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: date
             )
     # The relay computes the duration of a dispatched job from its two callbacks. Only a self-report needs a
     # start time.
-    started = None if occasion.dispatched else _start_of_run(legs)
-    workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.utc_text(now))
+    started = None if event.dispatched else _start_of_run(legs)
+    workflow = _workflow(job, "completed", run_conclusion(legs), started, relay_callback.utc_text(now))
     workflow["test_results"] = count_results(legs)
     workflow["failed_tests_detail"] = _failed_tests(legs)
     if job.artifact:
         workflow["artifact_url"] = job.artifact
     own = {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": commit}
     body: Callback = {
-        "event_type": occasion.type,
-        "delivery_id": occasion.delivery_id if occasion.dispatched else commit,
-        "payload": occasion.payload if occasion.dispatched else own,
+        "event_type": event.type,
+        "delivery_id": event.delivery_id if event.dispatched else commit,
+        "payload": event.payload if event.dispatched else own,
         "workflow": workflow,
     }
     relay_callback.check_callback(body)
@@ -141,7 +141,7 @@ def job_name(legs: Sequence[Leg]) -> str:
     return f"conformance {level} / {modes} / torch {build}"
 
 
-def conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
+def run_conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
     """Return the conclusion of a run.
 
     A run that is incomplete, restricted, sharded or did not start is a ``failure``, independent of its rows.

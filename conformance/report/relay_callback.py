@@ -99,7 +99,7 @@ def check_callback(body: Callback) -> None:
         _schema().validate(body)
     except SchemaError as error:
         raise UsageError(f"the relay would reject {str(error).lstrip('.')}; correct this value") from None
-    wrong = _contradiction(body)
+    wrong = _violated_rule(body)
     if wrong is not None:
         raise UsageError(wrong)
     size = len(json.dumps(body).encode())
@@ -112,7 +112,7 @@ def _schema() -> Schema:
     return Schema.load("relay")
 
 
-def _contradiction(body: Callback) -> str | None:
+def _violated_rule(body: Callback) -> str | None:
     """Return the first violation of a rule that involves several keys, or None."""
     event, workflow = body["event_type"], body["workflow"]
     running = workflow["status"] == "in_progress"

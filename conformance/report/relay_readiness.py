@@ -30,7 +30,7 @@ SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class BackendRun:
     """A run: its start, its duration in seconds (the sum over its legs), and whether it succeeded.
 
     ``named`` is True if every leg records the commit of PyTorch.
@@ -43,9 +43,9 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Figures:
-    """Statistics of the runs in a period of time. ``share``, ``median`` and ``longest`` are None if the
-    period has no runs.
+class RunStatistics:
+    """Statistics of the runs in a period of time. ``success_share``, ``median`` and ``longest`` are None if
+    the period has no runs.
     """
 
     runs: int
@@ -55,15 +55,15 @@ class Figures:
     longer: int
 
     @property
-    def share(self) -> float | None:
+    def success_share(self) -> float | None:
         """The share of successful runs, or None if there is no run."""
         return self.successes / self.runs if self.runs else None
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Figures:
+    def from_runs(runs: Sequence[BackendRun]) -> RunStatistics:
         """Return the statistics of the runs."""
         seconds = [run.seconds for run in runs]
-        return Figures(
+        return RunStatistics(
             runs=len(runs),
             successes=sum(run.success for run in runs),
             median=statistics.median(seconds) if seconds else None,
@@ -73,11 +73,11 @@ class Figures:
 
     def unmet_conditions(self) -> list[str]:
         """Return the conditions of L3 that these runs do not meet."""
-        if self.share is None or self.median is None:
+        if self.success_share is None or self.median is None:
             return ["no run"]
         lacks = []
-        if self.share < SUCCESS:
-            lacks.append(f"success {self.share:.1%}, {SUCCESS:.0%} needed")
+        if self.success_share < SUCCESS:
+            lacks.append(f"success {self.success_share:.1%}, {SUCCESS:.0%} needed")
         if self.median >= SECONDS:
             lacks.append(
                 f"median run {format_duration(self.median)}, below {format_duration(SECONDS)} needed"
@@ -86,35 +86,37 @@ class Figures:
 
 
 @dataclasses.dataclass(frozen=True)
-class Backend:
+class BackendRuns:
     """The runs of a backend, and an error for each unreadable run folder."""
 
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[BackendRun, ...]
     problems: tuple[str, ...]
 
-    def within(self, days: int, now: datetime.datetime) -> list[Run]:
+    def runs_within_days(self, days: int, now: datetime.datetime) -> list[BackendRun]:
         """Return the runs of the last ``days``.
 
         A run that started after ``now`` had a wrong clock and is ignored.
         """
         return [run for run in self.runs if datetime.timedelta() <= now - run.when < datetime.timedelta(days)]
 
-    def l2(self, now: datetime.datetime) -> str:
+    def l2_status(self, now: datetime.datetime) -> str:
         """Return ``yes``, or the reason why the backend does not meet the conditions of L2."""
-        recent = self.within(DAYS_TO_KEEP_LEVEL, now)
+        recent = self.runs_within_days(DAYS_TO_KEEP_LEVEL, now)
         if not recent:
             return f"no: no run in {DAYS_TO_KEEP_LEVEL} days"
         return "yes" if any(run.named for run in recent) else "no: no run records its commit of PyTorch"
 
-    def l3(self, now: datetime.datetime) -> str:
+    def l3_status(self, now: datetime.datetime) -> str:
         """Return ``yes, as far as runs show``, or the unmet conditions of L3."""
         lacks = [
             f"{DAYS_TO_KEEP_LEVEL} days: {condition}"
-            for condition in Figures.of(self.within(DAYS_TO_KEEP_LEVEL, now)).unmet_conditions()
+            for condition in RunStatistics.from_runs(
+                self.runs_within_days(DAYS_TO_KEEP_LEVEL, now)
+            ).unmet_conditions()
         ]
-        runs = self.within(DAYS_TO_GAIN_LEVEL, now)
-        figures = Figures.of(runs)
+        runs = self.runs_within_days(DAYS_TO_GAIN_LEVEL, now)
+        figures = RunStatistics.from_runs(runs)
         lacks += [f"{DAYS_TO_GAIN_LEVEL} days: {condition}" for condition in figures.unmet_conditions()]
         if runs and figures.longer / figures.runs >= LONGER:
             share = f"{figures.longer} of {figures.runs} runs take {format_duration(SECONDS)} or more"
@@ -125,7 +127,7 @@ class Backend:
         return "no: " + "; ".join(lacks) if lacks else "yes, as far as runs show"
 
 
-def read_backends(folder: Path) -> list[Backend]:
+def read_backends(folder: Path) -> list[BackendRuns]:
     """Read the backends of a folder ``BACKEND/RUN/results.json``.
 
     Raise UsageError if the folder contains no run.
@@ -141,7 +143,7 @@ def read_backends(folder: Path) -> list[Backend]:
     return backends
 
 
-def _read_backend(folder: Path) -> Backend:
+def _read_backend(folder: Path) -> BackendRuns:
     runs, problems = [], []
     for path in sorted(folder.iterdir()):
         if not path.is_dir():
@@ -150,10 +152,10 @@ def _read_backend(folder: Path) -> Backend:
             runs.append(_run_of_legs(document.read_results(path / "results.json")["legs"]))
         except (UsageError, ValueError, OverflowError) as error:
             problems.append(f"{folder.name}/{path.name} is ignored: {error}")
-    return Backend(folder.name, tuple(runs), tuple(problems))
+    return BackendRuns(folder.name, tuple(runs), tuple(problems))
 
 
-def _run_of_legs(legs: Sequence[Leg]) -> Run:
+def _run_of_legs(legs: Sequence[Leg]) -> BackendRun:
     if not legs:
         raise ValueError("the run has no leg")
     moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
@@ -161,25 +163,32 @@ def _run_of_legs(legs: Sequence[Leg]) -> Run:
         raise ValueError("the start of a leg has no time zone")
     torches = [leg["facts"].get("torch") for leg in legs]
     commits = [str(torch.get("revision")) if isinstance(torch, dict) else "" for torch in torches]
-    return Run(
+    return BackendRun(
         when=min(moments).astimezone(datetime.timezone.utc),
         seconds=sum(leg["seconds"] for leg in legs),
-        success=relay.conclusion(legs) == "success",
+        success=relay.run_conclusion(legs) == "success",
         named=all(relay_callback.COMMIT.fullmatch(commit) for commit in commits),
     )
 
 
-def markdown_table(backends: Sequence[Backend], now: datetime.datetime) -> str:
+def markdown_table(backends: Sequence[BackendRuns], now: datetime.datetime) -> str:
     """Return a Markdown table with one row for each backend."""
     lines = [
         f"| backend | runs in {DAYS_TO_KEEP_LEVEL} days | success | median run | longest run | L2 | L3 |",
         "|---|---|---|---|---|---|---|",
     ]
     for backend in backends:
-        figures = Figures.of(backend.within(DAYS_TO_KEEP_LEVEL, now))
-        share = "-" if figures.share is None else f"{figures.share:.0%}"
+        figures = RunStatistics.from_runs(backend.runs_within_days(DAYS_TO_KEEP_LEVEL, now))
+        share = "-" if figures.success_share is None else f"{figures.success_share:.0%}"
         times = ["-" if each is None else format_duration(each) for each in (figures.median, figures.longest)]
-        cells = [backend.name, str(figures.runs), share, *times, backend.l2(now), backend.l3(now)]
+        cells = [
+            backend.name,
+            str(figures.runs),
+            share,
+            *times,
+            backend.l2_status(now),
+            backend.l3_status(now),
+        ]
         lines.append(f"| {' | '.join(map(_escaped_cell, cells))} |")
     return "\n".join(lines) + "\n"
 

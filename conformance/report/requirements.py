@@ -23,19 +23,22 @@ def _manifest_records_by_name() -> dict[str, list[ManifestProperty]]:
 
 
 @functools.cache
-def _subject_names(statement: ManifestProperty) -> frozenset[str]:
+def _subjects_of_manifest_property(statement: ManifestProperty) -> frozenset[str]:
     return frozenset(subject for group in statement.groups for subject in group.subjects)
 
 
-def statement_of(name: str, subject: str) -> ManifestProperty | None:
+def manifest_property_of(name: str, subject: str) -> ManifestProperty | None:
     """Return the manifest's record of a property, or None if the manifest has no property of this name."""
     statements = _manifest_records_by_name().get(name, [])
     if len(statements) > 1:  # a few property names exist for two subject kinds each
-        return next((statement for statement in statements if subject in _subject_names(statement)), None)
+        return next(
+            (statement for statement in statements if subject in _subjects_of_manifest_property(statement)),
+            None,
+        )
     return statements[0] if statements else None
 
 
 def subject_kind_of(name: str, subject: str) -> str:
     """Return the subject kind of a property: one of ``vocabulary.KINDS``, or ``other``."""
-    statement = statement_of(name, subject)
+    statement = manifest_property_of(name, subject)
     return OTHER if statement is None else statement.kind

@@ -74,7 +74,8 @@ def _sarif_result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[
     message = groups.kind_and_message(row)[1]
     file, line = _source_location(message, root) or (summary.target_argument(leg), 1)
     first = next(iter(message.splitlines()), "")
-    text = f"{group.name()}: {group.counts()}. {group.pattern()}\n{row['id']}: {first}\n"
+    text = f"{group.name()}: {group.verdict_counts_text()}. {group.sample_pattern_sentence()}\n"
+    text += f"{row['id']}: {first}\n"
     text += summary.repro_command(row["id"], summary.target_argument(leg), leg)
     cause = f"{leg['target']['name']} {group.kind} {group.shape} {','.join(sorted(group.families))}"
     return {

@@ -58,7 +58,7 @@ def _leg_lines(leg: Leg) -> Iterator[str]:
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
     took = f" in {len(leg['cases'])} cases, {format_duration(leg['seconds'])}" if leg["cases"] else ""
     yield f"{leg_title(leg)}{state}: {totals or 'no results'}{took}"
-    if (judged_by := manifest.version_to_judge_by(leg["torch"])) != leg["torch"]:
+    if (judged_by := manifest.version_for_expectations(leg["torch"])) != leg["torch"]:
         yield (
             f"  torch {leg['torch']} is not a release that the suite knows: the requirements of torch "
             f"{judged_by} apply, and no level can be certified"
@@ -79,7 +79,7 @@ def _unexpected_lines(legs: list[Leg], target: str | None) -> Iterator[str]:
     causes = groups.causes_of(legs)
     if not causes:
         return
-    blocked = sum(group.blocked for group in causes)
+    blocked = sum(group.blocked_count for group in causes)
     more = f"; {blocked} of them follow from a more basic failure" if blocked else ""
     yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first){more}:"
     yield from cause_lines(causes, legs, target)
@@ -116,11 +116,11 @@ def cause_lines(
     for group in causes[:limit]:
         where = ""
         if len(legs) > 1:
-            where = " in " + ", ".join(_leg_label(legs, number) for number in group.legs)
-        yield f"  {group.name()}: {group.counts()}{where}"
+            where = " in " + ", ".join(_leg_label(legs, number) for number in group.leg_indexes)
+        yield f"  {group.name()}: {group.verdict_counts_text()}{where}"
         number, row = group.example
         yield f"    {row['id']}{_kind_text(row)} {_first_message_line(row)}"[:220]
-        if pattern := group.pattern():
+        if pattern := group.sample_pattern_sentence():
             yield f"    {pattern}"
         yield f"    {repro_command(row['id'], target or target_argument(legs[number]), legs[number])}"
     hidden = causes[limit:]

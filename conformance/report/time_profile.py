@@ -14,7 +14,7 @@ from conformance.model.records import TimeEvent
 from conformance.model.time_phases import PHASES
 from conformance.model.verdicts import ResultId
 from conformance.report.format_duration import format_duration
-from conformance.results.journal import Tail
+from conformance.results.journal import JournalTail
 
 SCHEMA = 1
 _BINS = 240
@@ -58,7 +58,7 @@ class TimeByPhase:
         for phase, share in event["phases"].items():
             self.phases[phase] = self.phases.get(phase, 0.0) + share
 
-    def scaled(self) -> dict[str, float]:
+    def estimated_seconds_by_phase(self) -> dict[str, float]:
         """Return the estimated seconds of each phase, or an empty dict if there are no stack samples."""
         sampled = sum(self.phases.values())
         if sampled == 0:
@@ -71,7 +71,9 @@ class TimeByPhase:
             "name": self.name,
             "results": self.results,
             "seconds": round(self.seconds, 3),
-            "phases": {phase: round(seconds, 3) for phase, seconds in self.scaled().items()},
+            "phases": {
+                phase: round(seconds, 3) for phase, seconds in self.estimated_seconds_by_phase().items()
+            },
         }
 
 
@@ -125,9 +127,9 @@ class TimeProfile:
         }
 
 
-def profile_of(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
+def time_profile_of_leg(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
     """Return the time profile of a leg, or None if it has no time events."""
-    times = _without_pauses(events)
+    times = _events_without_pauses(events)
     if not times:
         return None
     total = TimeByPhase("all")
@@ -158,7 +160,7 @@ def profile_of(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
     )
 
 
-def _without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
+def _events_without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
     """Return the events ordered by start, with pauses removed from the start times.
 
     A pause is a long time without a result on any worker: the time between a run and its resumption.
@@ -184,7 +186,7 @@ def _worker_time(
         spent.add(event)
         # A short result often has no stack sample. Use the phases of all results of its property instead.
         property_name = f"{event['kind']}/{ResultId.parse(event['id']).case.property}"
-        phases = event["phases"] or properties[property_name].scaled() or {"harness": 1.0}
+        phases = event["phases"] or properties[property_name].estimated_seconds_by_phase() or {"harness": 1.0}
         whole = sum(phases.values()) or 1.0
         begin = (event["began"] - first) / length
         end = begin + event["seconds"] / length
@@ -202,12 +204,12 @@ def _worker_time(
 def profile_from_journal(folder: Path) -> TimeProfile | None:
     """Return the time profile from the journal in a folder, or None if the leg was not profiled."""
     name, times = "", []
-    for event in Tail(folder / "journal.jsonl").read(final=True):
+    for event in JournalTail(folder / "journal.jsonl").read(final=True):
         if event["event"] == "run":
             name = event["name"]
         elif event["event"] == "time":
             times.append(event)
-    return profile_of(name, times)
+    return time_profile_of_leg(name, times)
 
 
 def write_profile(folder: Path, journals: Iterable[Path]) -> list[Path]:

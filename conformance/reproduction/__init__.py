@@ -3,9 +3,10 @@
 ``conformance repro`` checks a result in a separate process (:mod:`guarded_run`). Its first failure then
 passes through these modules:
 
-* :mod:`rerun` runs the result again, with other samples if requested (``Trial``).
-* :mod:`shrinking` tries smaller samples and returns the smallest one with the same failure (``Shrunk``).
-* :mod:`call_recorder` records the calls of another run and finds the ``Comparison`` that failed. For a
+* :mod:`rerun` runs the result again, with other samples if requested (``RerunTrial``).
+* :mod:`shrinking` tries smaller samples and returns the smallest one with the same failure
+  (``ShrinkingResult``).
+* :mod:`call_recorder` records the calls of another run and finds the ``FailedComparison``. For a
   comparison of a single call, :mod:`call_snippet` writes the short form: the call with literals, and the
   check function of :mod:`snippet_call_checks`. :mod:`program_snippet` writes the short form of a random
   program.

@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT
 from conformance.properties.operators import _gradients
 from conformance.properties.shared import execution
-from conformance.reproduction.rerun import Trial, failure_signature
+from conformance.reproduction.rerun import RerunTrial, failure_signature
 from conformance.samples import copies
 from conformance.samples.operators import Sample
 
@@ -37,7 +37,7 @@ class RecordedCall:
 
 
 @dataclasses.dataclass
-class Comparison:
+class FailedComparison:
     """The comparison that failed.
 
     ``part`` is the index of the compared leaf in the return value of the call, or in its arguments if
@@ -59,7 +59,7 @@ class CallRecorder:
     def __init__(self, wanted_signature: str = "") -> None:
         self.wanted_signature = wanted_signature
         self.calls: list[RecordedCall] = []
-        self.comparison: Comparison | None = None
+        self.comparison: FailedComparison | None = None
         self._sources: dict[int, tuple[Sample, Sample]] = {}
 
     def to_device(self, sample: Sample, *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +110,7 @@ class CallRecorder:
         before = recorder.failure_count
         passed = _COMPARE_VALUES(recorder, actual, expected, **options)
         if self._is_wanted_failure(recorder, before) and (comparison := self._comparison_of(actual)):
-            expected_host = compare.on_host(expected)
+            expected_host = compare.to_host_tensor(expected)
             size, sensitivity = (
                 expected_host.abs() if expected_host.dtype != torch.bool else expected_host,
                 options.get("sensitivity"),
@@ -142,7 +142,7 @@ class CallRecorder:
         _FAILED_CALL(target, recorder, *args, **kwargs)
         raised = [call for call in self.calls if call.error is not None]
         if raised and self._is_wanted_failure(recorder, before):
-            self.comparison = Comparison(raised[-1])
+            self.comparison = FailedComparison(raised[-1])
 
     def _is_wanted_failure(self, recorder: Recorder, before: int) -> bool:
         """Return whether the recorder has more than ``before`` failures and the last is the wanted failure.
@@ -153,7 +153,7 @@ class CallRecorder:
             return False
         return failure_signature(recorder.result().failures[-1]) == self.wanted_signature
 
-    def _comparison_of(self, tensor: Any) -> Comparison | None:
+    def _comparison_of(self, tensor: Any) -> FailedComparison | None:
         """Return a comparison with the recorded call that returned or wrote ``tensor``, or None if no
         recorded call did so.
         """
@@ -161,7 +161,7 @@ class CallRecorder:
             for written, tree in ((False, call.value), (True, call.copy.arguments)):
                 for part, leaf in enumerate(trees.leaves(tree)):
                     if leaf is tensor and isinstance(leaf, torch.Tensor):
-                        return Comparison(call, part, written)
+                        return FailedComparison(call, part, written)
         return None
 
 
@@ -170,7 +170,7 @@ _COMPARE_VALUES, _COMPARE_METADATA = compare.compare_values, compare.compare_met
 _FAILED_CALL = execution.report_failed_call
 
 
-def record_failed_comparison(trial: Trial, wanted_signature: str) -> Comparison | None:
+def record_failed_comparison(trial: RerunTrial, wanted_signature: str) -> FailedComparison | None:
     """Run the check once and return the comparison of its first failure with the signature, or None."""
     recorder = CallRecorder(wanted_signature)
     with (

@@ -10,35 +10,35 @@ import torch
 from conformance.framework import trees
 from conformance.properties.operators import _gradients
 from conformance.reproduction import script, snippet_call_checks
-from conformance.reproduction.call_recorder import Comparison
-from conformance.reproduction.inline_source import Collector
-from conformance.reproduction.literals import Writer, tensor_literal
-from conformance.reproduction.module_ast import Unwritable
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.call_recorder import FailedComparison
+from conformance.reproduction.inline_source import DefinitionCollector
+from conformance.reproduction.literals import ExpressionWriter, tensor_literal
+from conformance.reproduction.module_ast import NotWritableAsSource
+from conformance.reproduction.rerun import RerunTrial
 from conformance.reproduction.script import REPLACED, Script
 from conformance.samples.copies import to_host
 from conformance.subjects.torch_databases import find, operator_name
 from conformance.target.target import Target
 
 
-def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
+def write_call_snippet(trial: RerunTrial, comparison: FailedComparison, *, advice: str) -> Script:
     """Return the script of a failed comparison.
 
-    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if the failed check needs more than a
-    single call, or if a value cannot be written as source text.
+    Raise :class:`~conformance.reproduction.module_ast.NotWritableAsSource` if the failed check needs more
+    than a single call, or if a value cannot be written as source text.
     """
-    collector = Collector(REPLACED)
-    collector.reserve((snippet_call_checks.__name__, "DEVICE"), "DEVICE")
-    body = _call_body(Writer(collector, device="device"), comparison)
+    collector = DefinitionCollector(REPLACED)
+    collector.reserve_name((snippet_call_checks.__name__, "DEVICE"), "DEVICE")
+    body = _call_body(ExpressionWriter(collector, device="device"), comparison)
     if comparison.values is not None:
         expected, allowed = comparison.values
         if expected.layout is not torch.strided:
-            raise Unwritable("the expected values are not strided")
+            raise NotWritableAsSource("the expected values are not strided")
         form, name = "one call, its values compared with the expected values", "check_values"
         arguments = {
             "expected": tensor_literal(expected.contiguous()),
             "allowed": _allowed_text(allowed),
-            "largest": _largest_finite(comparison),
+            "largest": _largest_finite_text(comparison),
         }
     elif comparison.metadata is not None:
         form, name = "one call, its metadata compared with the expected metadata", "check_metadata"
@@ -48,11 +48,11 @@ def write_call_snippet(trial: Trial, comparison: Comparison, *, advice: str) -> 
         text = ", ".join(f"{argument_name!r}: {value}" for argument_name, value in items.items())
         arguments = {"expected": f"{{{text}}}"}
     elif comparison.call.error is not None:
-        form, name = "one call that raises", "check_error"
+        form, name = "one call that raises", "check_no_error"
         arguments = {"synchronize": _synchronize_expression(trial.target)}
     else:
-        raise Unwritable("the failure does not concern a single call")
-    check = collector.require(snippet_call_checks.__name__, name)
+        raise NotWritableAsSource("the failure does not concern a single call")
+    check = collector.add_definition(snippet_call_checks.__name__, name)
     lines = "".join(
         f"    {argument_name}={text},\n" for argument_name, text in {"call": "call", **arguments}.items()
     )
@@ -78,7 +78,7 @@ def _allowed_text(allowed: torch.Tensor) -> str:
     return tensor_literal(allowed.to(torch.float64).contiguous())
 
 
-def _largest_finite(comparison: Comparison) -> str:
+def _largest_finite_text(comparison: FailedComparison) -> str:
     """Return the text of the largest finite number of the compared value's dtype. The check accepts infinity
     for larger expected values.
     """
@@ -88,12 +88,12 @@ def _largest_finite(comparison: Comparison) -> str:
     return repr(float(torch.finfo(dtype).max)) if dtype.is_floating_point else "math.inf"
 
 
-def _call_body(writer: Writer, comparison: Comparison) -> str:
+def _call_body(writer: ExpressionWriter, comparison: FailedComparison) -> str:
     """Return the body of ``call``: the arguments, the call, and the compared part of its result."""
     call, source = comparison.call, comparison.call.source
     if source.cpu_positions:
-        raise Unwritable(f"argument {min(source.cpu_positions)} must be on the CPU")
-    writer.share(source.arguments)
+        raise NotWritableAsSource(f"argument {min(source.cpu_positions)} must be on the CPU")
+    writer.register_shared_tensors(source.arguments)
     arguments = [writer.write(source.input), *map(writer.write, source.args)]
     arguments += [f"{key}={writer.write(value)}" for key, value in source.kwargs.items()]
     function = writer.write(call.form)
@@ -121,7 +121,7 @@ def _call_text(function: str, arguments: list[str]) -> str:
 def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
     """Return the expression for one leaf of a value."""
     if isinstance(value, dict):
-        raise Unwritable("the result is a dictionary")
+        raise NotWritableAsSource("the result is a dictionary")
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
         for item_index, item in enumerate(value):
             count = len(list(trees.leaves(item)))
@@ -131,7 +131,9 @@ def _leaf_expression(value: Any, part: int, name: str = "result") -> str:
     return name
 
 
-def _gradient_body(writer: Writer, comparison: Comparison, function: str, arguments: list[str]) -> str:
+def _gradient_body(
+    writer: ExpressionWriter, comparison: FailedComparison, function: str, arguments: list[str]
+) -> str:
     """Return the body of ``call`` if the comparison concerns a gradient.
 
     The body computes the gradient as :func:`conformance.properties.operators._gradients.differentiate` does.
@@ -139,9 +141,9 @@ def _gradient_body(writer: Writer, comparison: Comparison, function: str, argume
     call, source = comparison.call, comparison.call.source
     wrapper = getattr(call.info, "gradcheck_wrapper", None)
     result = _call_text(function, arguments)
-    if wrapper is not None and not _is_lambda(wrapper, lambda op, *args, **kwargs: op(*args, **kwargs)):
+    if wrapper is not None and not _is_lambda_like(wrapper, lambda op, *args, **kwargs: op(*args, **kwargs)):
         result = f"{writer.write(wrapper)}({', '.join([function, *arguments])})"
-    if source.process is not None and not _is_lambda(source.process, lambda x: x):
+    if source.process is not None and not _is_lambda_like(source.process, lambda x: x):
         result = f"{writer.write(source.process)}({result})"
     inputs = ", ".join(map(writer.write, _gradients.differentiable_inputs(source)))
     info = find("operator", operator_name(call.info)).info
@@ -159,7 +161,7 @@ def _gradient_body(writer: Writer, comparison: Comparison, function: str, argume
     return "\n".join(lines)
 
 
-def _is_lambda(function: Any, like: Any) -> bool:
+def _is_lambda_like(function: Any, like: Any) -> bool:
     """Return whether a function is a lambda with the same bytecode as ``like``."""
     own = getattr(function, "__name__", "") == "<lambda>"
     return own and function.__code__.co_code == like.__code__.co_code

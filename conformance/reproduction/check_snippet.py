@@ -9,10 +9,10 @@ import inspect
 
 from conformance.plan import capability_requirements
 from conformance.reproduction import script
-from conformance.reproduction.inline_source import Collector
-from conformance.reproduction.literals import Writer
+from conformance.reproduction.inline_source import DefinitionCollector
+from conformance.reproduction.literals import ExpressionWriter
 from conformance.reproduction.module_ast import Place, is_inlined_module
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.rerun import RerunTrial
 from conformance.reproduction.script import REPLACED, Script
 from conformance.reproduction.snippet_data import STANDINS, SnippetData
 
@@ -41,7 +41,9 @@ except Exception as error:
 recorder.finish()"""
 
 
-def write_check_snippet(trial: Trial, *, advice: str, only: int | None = None, rules: bool = True) -> Script:
+def write_check_snippet(
+    trial: RerunTrial, *, advice: str, only: int | None = None, rules: bool = True
+) -> Script:
     """Return a script that runs the whole check of a result on the current sample sets.
 
     ``only`` is the index of the only error input that the script uses.
@@ -49,28 +51,28 @@ def write_check_snippet(trial: Trial, *, advice: str, only: int | None = None, r
     If ``rules`` is true, the check runs once to record the tolerance rules that it uses. Otherwise the script
     contains the rules of the subject.
 
-    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if some value has no source text.
+    Raise :class:`~conformance.reproduction.module_ast.NotWritableAsSource` if some value has no source text.
     """
     return _CheckSnippet(trial, only, rules).write(advice)
 
 
 class _CheckSnippet:
-    def __init__(self, trial: Trial, only: int | None, rules: bool) -> None:
+    def __init__(self, trial: RerunTrial, only: int | None, rules: bool) -> None:
         self.trial = trial
         self.values = SnippetData(trial, only, rules).values
         roots = {
             name.split(".")[0] for name in (trial.entry.check.__module__, type(trial.subject).__module__)
         }
-        self.collector = Collector(
+        self.collector = DefinitionCollector(
             REPLACED, self.values, lambda module: is_inlined_module(module) or module.split(".")[0] in roots
         )
-        self.collector.reserve((STANDINS, "SUBJECT"), "SUBJECT")
-        self.writer = Writer(self.collector)
+        self.collector.reserve_name((STANDINS, "SUBJECT"), "SUBJECT")
+        self.writer = ExpressionWriter(self.collector)
         #: The assignments of the requested data. Each assignment follows the data that it needs.
         self.data: dict[Place, str] = {}
 
     def write(self, advice: str) -> Script:
-        trial, require = self.trial, self.collector.require
+        trial, require = self.trial, self.collector.add_definition
         identity = (
             f"{require('conformance.model.verdicts', 'ResultId')}"
             f"({require('conformance.model.verdicts', 'CaseId')}"
@@ -83,7 +85,7 @@ class _CheckSnippet:
         check = self._check_call_text()
         seeded = f"{require('conformance.device.process_state', 'seed')}({trial.run_seed}, target)"
         rehearsal = _REHEARSAL.format(seeded=seeded, rehearsed=check.replace("recorder", recorder))
-        target = self.writer.instance(trial.target, device="str(DEVICE)", module="None")
+        target = self.writer.dataclass_expression(trial.target, device="str(DEVICE)", module="None")
         kind = require("conformance.model.verdicts", "Kind")
         self._write_data()
         main = _MAIN.format(
@@ -110,7 +112,7 @@ class _CheckSnippet:
         ]:
             for definition in waiting:
                 value = self.values[definition]()
-                self.writer.share(value)
+                self.writer.register_shared_tensors(value)
                 self.data[definition] = (
                     f"{self.collector.requested_data[definition]} = {self.writer.write(value)}"
                 )
@@ -123,8 +125,8 @@ class _CheckSnippet:
         if self.trial.subject.kind != "api" or behaviour is None:
             check = inspect.unwrap(self.trial.entry.check)  # the check without its CPU control
             return f"{self.writer.write(check)}(target, SUBJECT, recorder)"
-        behaviour_text = self.writer.instance(behaviour, must_detect="()")
-        check = self.collector.require("conformance.behaviours.behaviour", "check_behaviour")
+        behaviour_text = self.writer.dataclass_expression(behaviour, must_detect="()")
+        check = self.collector.add_definition("conformance.behaviours.behaviour", "check_behaviour")
         return f"{check}({behaviour_text}, target, recorder)"
 
     def _subject_text(self) -> str:
@@ -134,11 +136,11 @@ class _CheckSnippet:
             # The first iteration writes the functions of the subject. The second iteration adds the
             # attributes that these functions read.
             for _ in range(2):
-                text = [self.collector.text(), *self.data.values(), *self.writer.statements]
+                text = [self.collector.definitions_text(), *self.data.values(), *self.writer.statements]
                 self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}
-                info = self.writer.record(subject.info, self.writer.attributes)
+                info = self.writer.plain_object_expression(subject.info, self.writer.attributes)
             self.writer.attributes = None
-        subject_class = self.collector.require("conformance.subjects.torch_databases", "Subject")
+        subject_class = self.collector.add_definition("conformance.subjects.torch_databases", "Subject")
         return f"{subject_class}({subject.kind!r}, {subject.name!r}, {info})"
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from conformance.reproduction import call_recorder, call_snippet, check_snippet
-from conformance.reproduction.call_recorder import CallRecorder, Comparison
-from conformance.reproduction.guarded_run import Watch
-from conformance.reproduction.module_ast import Unwritable
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.call_recorder import CallRecorder, FailedComparison
+from conformance.reproduction.guarded_run import GuardedRunLink
+from conformance.reproduction.module_ast import NotWritableAsSource
+from conformance.reproduction.rerun import RerunTrial
 from conformance.samples.copies import to_device
 from conformance.samples.modules import module_samples
 from conformance.samples.operators import samples_of
@@ -21,7 +21,7 @@ from conformance.samples.optimizers import optimizer_samples
 _ADVICE = "Terminates the process, or hangs, while the failure exists. Exits with 0 once it is fixed."
 
 
-def make_samples(trial: Trial) -> None:
+def make_samples(trial: RerunTrial) -> None:
     """Create and cache the samples that the check of a trial may use, without running the check."""
     dtype, subject = getattr(torch, trial.id.dtype, None), trial.subject
     if not isinstance(dtype, torch.dtype):
@@ -38,7 +38,7 @@ def make_samples(trial: Trial) -> None:
                 optimizer_samples(subject, dtype, capturable=capturable)
 
 
-def run_with_trace(trial: Trial, watch: Watch, report_line: Callable[[str], None]) -> int:
+def run_with_trace(trial: RerunTrial, watch: GuardedRunLink, report_line: Callable[[str], None]) -> int:
     """Run the check, and write the snippet of each call to the trace file before the call.
 
     Return 1 in any case, because the process crashed in an earlier run.
@@ -46,7 +46,7 @@ def run_with_trace(trial: Trial, watch: Watch, report_line: Callable[[str], None
     assert watch.trace is not None
     path = watch.trace
     make_samples(trial)
-    with contextlib.suppress(Unwritable):
+    with contextlib.suppress(NotWritableAsSource):
         path.write_text(check_snippet.write_check_snippet(trial, advice=_ADVICE, rules=False).text)
     calls = CallRecorder()
 
@@ -54,8 +54,10 @@ def run_with_trace(trial: Trial, watch: Watch, report_line: Callable[[str], None
         call = calls.call(op, sample, grad=grad)
         if call is not None:
             call.error = RuntimeError("not yet")
-            with contextlib.suppress(Unwritable):
-                path.write_text(call_snippet.write_call_snippet(trial, Comparison(call), advice=_ADVICE).text)
+            with contextlib.suppress(NotWritableAsSource):
+                path.write_text(
+                    call_snippet.write_call_snippet(trial, FailedComparison(call), advice=_ADVICE).text
+                )
         return call_recorder.RUN(target, op, sample, grad=grad)
 
     with (

@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from conformance.errors import OUTPUT_CLOSED, UsageError
-from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.child import Child, ChildEnd, EndKind
 from conformance.process_control.parent_link import ParentLink
 from conformance.process_control.supervisor import wait_for_end
 
 
-class Watch:
+class GuardedRunLink:
     """The link of the child process to its parent.
 
     ``again`` is true in the second run, if the first child crashed or timed out. The second child then writes
@@ -37,7 +37,7 @@ class Watch:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Run:
+class _ChildRun:
     """The end of a child process. ``checked`` is true if the child reported its result before it ended."""
 
     end: ChildEnd
@@ -46,14 +46,14 @@ class _Run:
     def description(self, timeout: float) -> str:
         """Return a description of the end of the process, such as ``died of SIGSEGV before the result``."""
         when = "after the result" if self.checked else "before the result"
-        if self.end.how is How.TIMED_OUT:
+        if self.end.how is EndKind.TIMED_OUT:
             return f"was stopped after {timeout:.0f} s, {when}"
-        if self.end.how is How.CRASHED:
+        if self.end.how is EndKind.CRASHED:
             return f"died of {self.end.signal} {when}"
         return f"closed its connection and was stopped {when}"
 
 
-def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None = None) -> int:
+def run_guarded(work: Callable[[GuardedRunLink], int], timeout: float, snippet: Path | None = None) -> int:
     """Run ``work`` in a child process and return its exit code.
 
     If torch is already loaded in this process, ``work`` runs in this process.
@@ -63,9 +63,9 @@ def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | No
     printed and, if ``snippet`` is not None, written to this file.
     """
     if "torch" in sys.modules or not hasattr(os, "fork"):
-        return work(Watch(None))
+        return work(GuardedRunLink(None))
     run = _run_in_child(work, timeout)
-    if run.end.how is How.EXITED:
+    if run.end.how is EndKind.EXITED:
         return run.end.code
     print(f"the process {run.description(timeout)}")
     if run.checked:
@@ -77,7 +77,7 @@ def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | No
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "snippet.py"
         run = _run_in_child(work, timeout, trace=trace)
-        if run.end.how is How.EXITED or not trace.exists():
+        if run.end.how is EndKind.EXITED or not trace.exists():
             print("no snippet: the second run did not fail, or not in a call that a snippet can repeat")
         else:
             death = run.description(timeout)
@@ -95,23 +95,25 @@ def run_guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | No
     return 1
 
 
-def _run_in_child(work: Callable[[Watch], int], timeout: float, trace: Path | None = None) -> _Run:
+def _run_in_child(
+    work: Callable[[GuardedRunLink], int], timeout: float, trace: Path | None = None
+) -> _ChildRun:
     """Run ``work`` in a child process. It must report its result within ``timeout`` seconds."""
 
     def child_side(link: ParentLink) -> int:
-        return _exit_code_of(work, Watch(link, again=trace is not None, trace=trace))
+        return _exit_code_of(work, GuardedRunLink(link, again=trace is not None, trace=trace))
 
     with Child.fork(child_side) as child:
         message = child.receive(timeout)
         if message is None:
-            return _Run(child.stop(How.TIMED_OUT), checked=False)
+            return _ChildRun(child.stop(EndKind.TIMED_OUT), checked=False)
         if isinstance(message, ChildEnd):
-            return _Run(message, checked=False)
+            return _ChildRun(message, checked=False)
         child.disconnect()  # the child sends no further message
-        return _Run(wait_for_end(child), checked=True)
+        return _ChildRun(wait_for_end(child), checked=True)
 
 
-def _exit_code_of(work: Callable[[Watch], int], side: Watch) -> int:
+def _exit_code_of(work: Callable[[GuardedRunLink], int], side: GuardedRunLink) -> int:
     """Run ``work`` and return its exit code. Print a message if it raises an exception."""
     try:
         return work(side)

@@ -19,8 +19,8 @@ from typing import Any
 from conformance.reproduction.dead_code import COLLECTED
 from conformance.reproduction.module_ast import (
     Import,
+    NotWritableAsSource,
     Place,
-    Unwritable,
     import_of_name,
     is_inlined_module,
     is_module,
@@ -28,10 +28,10 @@ from conformance.reproduction.module_ast import (
     statements_by_name,
     tree_of,
 )
-from conformance.reproduction.rename_definitions import Rewriter
+from conformance.reproduction.rename_definitions import NameRewriter
 
 
-class Collector:
+class DefinitionCollector:
     """The requested definitions, each after the definitions that it needs.
 
     ``replaced`` maps definitions to their replacements. ``data`` are definitions that the caller writes as
@@ -54,7 +54,7 @@ class Collector:
         self._names: dict[Any, str] = {}
         self._count = 0
 
-    def reserve(self, definition: Place, name: str) -> None:
+    def reserve_name(self, definition: Place, name: str) -> None:
         """Assign a fixed name to a definition that the caller writes."""
         self._names[definition] = name
 
@@ -96,10 +96,10 @@ class Collector:
             readable[collected_name] = name
         return COLLECTED.sub(lambda match: readable[match[0]], text)
 
-    def require(self, module: str, name: str) -> str:
+    def add_definition(self, module: str, name: str) -> str:
         """Add a definition with all that it needs, and return its name in the file.
 
-        Raise :class:`Unwritable` if the definition does not exist or has no source text.
+        Raise :class:`NotWritableAsSource` if the definition does not exist or has no source text.
         """
         definition = module, name = self.replaced.get((module, name), (module, name))
         if definition in self._names:
@@ -109,37 +109,37 @@ class Collector:
             return self._names[definition]
         node = statements_by_name(module).get(name)
         if node is None and not is_module(f"{module}.{name}"):
-            raise Unwritable(f"{module} has no definition {name}")
+            raise NotWritableAsSource(f"{module} has no definition {name}")
         if isinstance(node, Import):
             source, attribute, statement = import_of_name(node, module, name)
             if not self.is_inlined(source):
                 self.imports.add(statement)
                 return name
             if attribute is not None and not is_module(f"{source}.{attribute}"):
-                return self.require(source, attribute)
+                return self.add_definition(source, attribute)
             node = None
         if node is None:
-            raise Unwritable(
+            raise NotWritableAsSource(
                 f"{name} of {module} is a module, and is used as a value and not only for its attributes"
             )
         if isinstance(node, ast.AnnAssign) and node.value is None:
-            raise Unwritable(f"{name} of {module} has no value")
+            raise NotWritableAsSource(f"{name} of {module} has no value")
         for bound in names_bound_by(node):
             self._names[(module, bound)] = self.temporary_name(bound)
         rewritten = copy.deepcopy(node)
         if isinstance(rewritten, (ast.FunctionDef, ast.ClassDef)):
             rewritten.name = self._names[definition]
-        rewritten = Rewriter(self, module).visit(rewritten)
+        rewritten = NameRewriter(self, module).visit(rewritten)
         self.nodes.append(ast.fix_missing_locations(rewritten))
         return self._names[definition]
 
-    def function(self, function: Any, literal: Callable[[Any], str]) -> str:
+    def function_expression(self, function: Any, literal: Callable[[Any], str]) -> str:
         """Return an expression for a function, a lambda or a closure. ``literal`` writes the values of a
         closure's variables.
         """
         module, code = function.__module__, function.__code__
         if isinstance(statements_by_name(module).get(function.__qualname__), ast.FunctionDef):
-            return self.require(module, function.__qualname__)
+            return self.add_definition(module, function.__qualname__)
         if function in self._names:
             return self._names[function]
         node: Any = copy.deepcopy(_function_node(module, code))
@@ -148,7 +148,7 @@ class Collector:
         own = getattr(node, "name", "function")
         if isinstance(node, ast.FunctionDef):
             node.decorator_list = []
-        node = Rewriter(self, module, {*values, own}).visit(node)
+        node = NameRewriter(self, module, {*values, own}).visit(node)
         text = ast.unparse(ast.fix_missing_locations(node))
         body = f"return {text}" if isinstance(node, ast.Lambda) else f"{text}\nreturn {own}"
         name = self._names[function] = self.temporary_name(own)
@@ -159,12 +159,12 @@ class Collector:
         self.nodes += ast.parse(f"{name} = {text}" if is_simple_lambda else maker_text).body
         return name
 
-    def text(self) -> str:
+    def definitions_text(self) -> str:
         """Return all definitions, in an order in which they can be executed."""
-        return text_of(self.nodes)
+        return statements_text(self.nodes)
 
 
-def text_of(statements: Iterable[ast.stmt]) -> str:
+def statements_text(statements: Iterable[ast.stmt]) -> str:
     """Return statements as text, with two blank lines around definitions."""
     parts = []
     for node in statements:
@@ -182,7 +182,7 @@ def _function_node(module: str, code: Any) -> ast.Lambda | ast.FunctionDef:
     ]
     if len(nodes) != 1:
         count_text = "more than one" if nodes else "no"
-        raise Unwritable(
+        raise NotWritableAsSource(
             f"{module} has {count_text} definition of {code.co_name} at line {code.co_firstlineno}"
         )
     return nodes[0]

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from conformance.framework import trees
-from conformance.reproduction.inline_source import Collector
-from conformance.reproduction.module_ast import Unwritable
+from conformance.reproduction.inline_source import DefinitionCollector
+from conformance.reproduction.module_ast import NotWritableAsSource
 from conformance.samples.operators import bytes_of_storage
 
 #: The maximal number of elements written as numbers. Larger tensors are written as compressed bytes.
@@ -46,7 +46,7 @@ _NAMED: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Writer:
+class ExpressionWriter:
     """Writes values as expressions. Statements that must precede an expression are added to ``statements``
     (shared memory) and to the collector (definitions).
 
@@ -54,31 +54,34 @@ class Writer:
     tensor's own device is used.
     """
 
-    def __init__(self, collector: Collector, *, device: str | None = None) -> None:
+    def __init__(self, collector: DefinitionCollector, *, device: str | None = None) -> None:
         self.collector = collector
         self.device = device
         self.statements: list[str] = []
-        #: The attributes that the code of the snippet reads, or None for all attributes. :meth:`record` omits
-        #: the other attributes of an object.
+        #: The attributes that the code of the snippet reads, or None for all attributes.
+        #: :meth:`plain_object_expression` omits the other attributes of an object.
         self.attributes: set[str] | None = None
         self._bases: dict[int, str] = {}
         self._views: dict[int, set[int]] = {}
         self._tensors: dict[int, str] = {}
         self._alive: list[Any] = []
 
-    def share(self, tree: Any) -> None:
+    def register_shared_tensors(self, tree: Any) -> None:
         """Register the tensors that will be written, so that tensors that share a storage also share it in
         the written code.
         """
         for leaf in trees.leaves(tree):
             if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
-                self.share(vars(leaf))
+                self.register_shared_tensors(vars(leaf))
             fake = type(leaf).__name__ in ("FakeTensor", "FunctionalTensor")
             if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and not fake:
                 self._views.setdefault(leaf.untyped_storage()._cdata, set()).add(id(leaf))
 
     def write(self, value: Any) -> str:
-        """Return the expression of a value. Raise :class:`Unwritable` if the value cannot be written."""
+        """Return the expression of a value.
+
+        Raise :class:`NotWritableAsSource` if the value cannot be written.
+        """
         if self.device and isinstance(value, (str, torch.device)) and str(value) == "cpu":
             return self.device
         match value:
@@ -125,7 +128,9 @@ class Writer:
         if id(tensor) in self._tensors:
             return self._tensors[id(tensor)]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized or tensor.is_nested:
-            raise Unwritable(f"a tensor of type {type(tensor).__name__} cannot be written as a literal")
+            raise NotWritableAsSource(
+                f"a tensor of type {type(tensor).__name__} cannot be written as a literal"
+            )
         text = self._tensor_expression(tensor)
         if isinstance(tensor, torch.nn.Parameter):
             text = f"torch.nn.Parameter({text}, requires_grad={tensor.requires_grad})"
@@ -156,7 +161,7 @@ class Writer:
             options = f"layout={tensor.layout}, check_invariants=False"
             return f"torch.sparse_compressed_tensor({parts}, {shape}, {options})"
         if tensor.layout is not torch.strided:
-            raise Unwritable(f"a tensor of layout {tensor.layout} cannot be written as a literal")
+            raise NotWritableAsSource(f"a tensor of layout {tensor.layout} cannot be written as a literal")
         conj, neg = tensor.is_conj(), tensor.is_neg()
         detached = detached.conj() if conj else detached
         text = self._strided(torch._neg_view(detached) if neg else detached) + ".conj()" * conj
@@ -172,7 +177,7 @@ class Writer:
         if is_only_view and fills_storage and detached.is_contiguous() and offset == 0:
             return self._numbers(detached)
         if storage.nbytes() % detached.itemsize:
-            raise Unwritable(
+            raise NotWritableAsSource(
                 "a tensor whose storage size is not a multiple of its element size cannot be written as a "
                 "literal"
             )
@@ -210,27 +215,29 @@ class Writer:
         if self.collector.is_inlined(module):
             function = inspect.unwrap(value) if not isinstance(value, type) else None
             if function is None or (function is not value and "<locals>" not in name):
-                return self.collector.require(module, name)
+                return self.collector.add_definition(module, name)
             if isinstance(function, types.FunctionType):
                 inner = isinstance(value, types.FunctionType)
-                return self.collector.function(value if inner else function, self.write)
+                return self.collector.function_expression(value if inner else function, self.write)
         elif module and "<" not in name:
             self.collector.imports.add(f"from {module} import {name.split('.')[0]}")
             return str(name)
-        raise Unwritable(f"{value!r} has no public name")
+        raise NotWritableAsSource(f"{value!r} has no public name")
 
     def _object(self, value: Any) -> str:
         kind = type(value)
         if isinstance(value, torch.nn.Module):
-            raise Unwritable(f"a torch.nn.Module ({kind.__name__}) cannot be written as a literal")
+            raise NotWritableAsSource(f"a torch.nn.Module ({kind.__name__}) cannot be written as a literal")
         inlined = dataclasses.is_dataclass(kind) and self.collector.is_inlined(kind.__module__)
         if self.attributes is None and inlined:
-            return self.instance(value)
+            return self.dataclass_expression(value)
         if self.attributes is not None:
-            return self.record(value, self.attributes)
-        return self.record(value, getattr(kind, "__slots__", ()) or getattr(value, "__dict__", ()))
+            return self.plain_object_expression(value, self.attributes)
+        return self.plain_object_expression(
+            value, getattr(kind, "__slots__", ()) or getattr(value, "__dict__", ())
+        )
 
-    def instance(self, value: Any, **texts: str) -> str:
+    def dataclass_expression(self, value: Any, **texts: str) -> str:
         """Return the expression of a dataclass object with the fields that differ from their defaults.
         ``texts`` overrides fields.
         """
@@ -246,10 +253,10 @@ class Writer:
                 arguments.append(f"{field.name}={texts[field.name]}")
             elif field.init and field.name[0] != "_" and not is_default:
                 arguments.append(f"{field.name}={self.write(item)}")
-        name = self.collector.require(type(value).__module__, type(value).__qualname__)
+        name = self.collector.add_definition(type(value).__module__, type(value).__qualname__)
         return f"{name}({', '.join(arguments)})"
 
-    def record(self, value: Any, attributes: Iterable[str]) -> str:
+    def plain_object_expression(self, value: Any, attributes: Iterable[str]) -> str:
         """Return the expression of a plain object that replaces ``value`` in the snippet.
 
         Its class has the name of the class of ``value``. The object has only the attributes in
@@ -263,7 +270,7 @@ class Writer:
                 continue
             try:
                 arguments.append(f"{name}={self.write(getattr(value, name))}")
-            except (AttributeError, Unwritable):
+            except (AttributeError, NotWritableAsSource):
                 continue
         self.collector.imports.add("import types")
         return f"type({type(value).__name__!r}, (types.SimpleNamespace,), {{}})({', '.join(arguments)})"
@@ -273,7 +280,7 @@ def tensor_literal(tensor: torch.Tensor) -> str:
     """Return the expression of a contiguous CPU tensor: its numbers if they are few, else its compressed
     bytes.
 
-    Raise :class:`Unwritable` if there are too many bytes.
+    Raise :class:`NotWritableAsSource` if there are too many bytes.
     """
     dtype, shape, wider_dtype = tensor.dtype, tuple(tensor.shape), _THROUGH.get(tensor.dtype)
     if tensor.numel() == 0:
@@ -291,7 +298,7 @@ def tensor_literal(tensor: torch.Tensor) -> str:
         return f"torch.tensor({_number_literal(tensor.tolist())}, dtype={dtype})"
     data = bytes_of_storage(tensor.clone())
     if len(data) > LARGEST:
-        raise Unwritable(f"a tensor of {len(data)} bytes is too large for a snippet")
+        raise NotWritableAsSource(f"a tensor of {len(data)} bytes is too large for a snippet")
     text = base64.b85encode(zlib.compress(data, 9)).decode()
     memory = f"bytearray(zlib.decompress(base64.b85decode({text!r})))"
     return f"torch.frombuffer({memory}, dtype={dtype}).reshape({shape})"

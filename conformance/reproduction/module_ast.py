@@ -12,7 +12,7 @@ Place = tuple[str, str]
 Import = (ast.Import, ast.ImportFrom)
 
 
-class Unwritable(Exception):
+class NotWritableAsSource(Exception):
     """A value or a definition cannot be written as source text."""
 
 
@@ -25,10 +25,13 @@ def is_inlined_module(module: str) -> bool:
 
 @functools.cache
 def tree_of(module: str) -> ast.Module:
-    """Return the syntax tree of a module's file. Raise :class:`Unwritable` if the module has no source."""
+    """Return the syntax tree of a module's file.
+
+    Raise :class:`NotWritableAsSource` if the module has no source.
+    """
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise Unwritable(f"module {module} has no source")
+        raise NotWritableAsSource(f"module {module} has no source")
     with open(spec.origin, encoding="utf-8") as file:
         return ast.parse(file.read())
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import textwrap
 
 from conformance.reproduction import program_checks, script
-from conformance.reproduction.inline_source import Collector
-from conformance.reproduction.module_ast import Unwritable
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.inline_source import DefinitionCollector
+from conformance.reproduction.module_ast import NotWritableAsSource
+from conformance.reproduction.rerun import RerunTrial
 from conformance.reproduction.script import REPLACED, Script
 from conformance.samples.random_programs.program import Program
 from conformance.target.target import Target
@@ -62,20 +62,21 @@ for turn in (1, 2):
     check(found, turn)"""
 
 
-def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Script:
+def write_program_snippet(trial: RerunTrial, program: Program, *, advice: str) -> Script:
     """Return the script of a program that fails.
 
-    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if the device lacks a required feature.
+    Raise :class:`~conformance.reproduction.module_ast.NotWritableAsSource` if the device lacks a required
+    feature.
     """
     target = trial.target
     if target.mode == "graph" and not (target.capable("streams") and target.capable("asynchronous")):
-        raise Unwritable(
+        raise NotWritableAsSource(
             "the short form for mode graph captures on a stream and needs the capabilities streams and "
             "asynchronous"
         )
-    collector = Collector(REPLACED)
-    collector.reserve((program_checks.__name__, "DEVICE"), "DEVICE")
-    marks = program.marks() if trial.entry.modes == ("lazy",) else ()
+    collector = DefinitionCollector(REPLACED)
+    collector.reserve_name((program_checks.__name__, "DEVICE"), "DEVICE")
+    marks = program.steps_with_mark() if trial.entry.modes == ("lazy",) else ()
     lines = [*program.step_lines(marks), f"return [{', '.join(program.names)}]"]
     hook_name = {"lazy": "mark_step", "graph": "graph"}.get(target.mode, "")
     imported, hook = _hook_expression(target, hook_name) if hook_name else ("", "")
@@ -93,7 +94,7 @@ def write_program_snippet(trial: Trial, program: Program, *, advice: str) -> Scr
         inputs=_inputs_text(program, {"compile": 2, "graph": 3}.get(target.mode, 1)),
         names=", ".join(program.names[: len(program.input_specs)]),
         body=textwrap.indent(body, "    "),
-        check=collector.require(program_checks.__name__, "check_registers"),
+        check=collector.add_definition(program_checks.__name__, "check_registers"),
         run=run,
     )
     return script.write_script(
@@ -118,7 +119,7 @@ def _hook_expression(target: Target, hook_name: str) -> tuple[str, str]:
     if hook_name not in target.hooks:
         if hook_name == "graph":
             return "", "torch.accelerator.Graph"
-        raise Unwritable(f"the target has no hook {hook_name}")
+        raise NotWritableAsSource(f"the target has no hook {hook_name}")
     module, _, attribute = target.hooks[hook_name].partition(":")
     imported = "" if module == target.module else f"import {module}\n\n\n"
     return imported, f"{module}.{attribute}"

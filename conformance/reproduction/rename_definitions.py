@@ -26,17 +26,17 @@ _SCOPES = (
 _OF_THE_SUITE = ("register", "behaviour", "controlled_by_cpu")
 
 
-class Names(Protocol):
+class DefinitionNames(Protocol):
     """Provides the names of definitions in the new file."""
 
-    def require(self, module: str, name: str) -> str:
+    def add_definition(self, module: str, name: str) -> str:
         """Return the name of a definition in the new file. The definition is added if necessary."""
 
     def is_inlined(self, module: str) -> bool:
         """Return whether definitions of a module are copied, not imported."""
 
 
-class Rewriter(ast.NodeTransformer):
+class NameRewriter(ast.NodeTransformer):
     """Replaces the top-level names of a module by their names in the new file.
 
     ``local`` names are bound by an enclosing scope and are not replaced.
@@ -44,7 +44,7 @@ class Rewriter(ast.NodeTransformer):
     Docstrings, annotations and the decorators that register a definition with the suite are removed.
     """
 
-    def __init__(self, names: Names, module: str, local: Collection[str] = ()) -> None:
+    def __init__(self, names: DefinitionNames, module: str, local: Collection[str] = ()) -> None:
         self.names = names
         self.module = module
         #: Behaviours may pass functions to torch, and torch may read the annotations of these functions.
@@ -52,7 +52,7 @@ class Rewriter(ast.NodeTransformer):
         self.in_class = False
         self.scopes: list[Collection[str]] = [local]
 
-    def _binding(self, name: str) -> ast.stmt | None:
+    def _binding_statement(self, name: str) -> ast.stmt | None:
         """Return the top-level statement that binds a name, or None if an inner scope hides it."""
         hidden = any(name in scope for scope in self.scopes)
         return None if hidden else statements_by_name(self.module).get(name)
@@ -60,23 +60,23 @@ class Rewriter(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Replace a name of the module. Names that a class body binds are not replaced."""
         of_class = self.in_class and isinstance(node.ctx, ast.Store)
-        if of_class or self._binding(node.id) is None:
+        if of_class or self._binding_statement(node.id) is None:
             return node
-        return ast.Name(self.names.require(self.module, node.id), node.ctx)
+        return ast.Name(self.names.add_definition(self.module, node.id), node.ctx)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace ``module.name`` as a whole."""
         module = self._denoted_module(node.value)
         if module is None:
             return self.generic_visit(node)
-        return ast.Name(self.names.require(module, node.attr), node.ctx)
+        return ast.Name(self.names.add_definition(module, node.attr), node.ctx)
 
     def _denoted_module(self, node: ast.expr) -> str | None:
         """Return the module of the suite that an expression denotes, or None."""
         if isinstance(node, ast.Attribute):
             outer = self._denoted_module(node.value)
             return f"{outer}.{node.attr}" if outer and is_module(f"{outer}.{node.attr}") else None
-        binding = self._binding(node.id) if isinstance(node, ast.Name) else None
+        binding = self._binding_statement(node.id) if isinstance(node, ast.Name) else None
         if not isinstance(node, ast.Name) or not isinstance(binding, Import):
             return None
         source, attribute, _ = import_of_name(binding, self.module, node.id)
@@ -85,7 +85,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Global(self, node: ast.Global) -> ast.AST:
         """Replace the names of a ``global`` statement."""
-        return ast.Global([self.names.require(self.module, name) for name in node.names])
+        return ast.Global([self.names.add_definition(self.module, name) for name in node.names])
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
         """Replace an import from the suite inside a function by assignments."""
@@ -95,7 +95,7 @@ class Rewriter(ast.NodeTransformer):
         return [
             ast.Assign(
                 [ast.Name(alias.asname or alias.name, ast.Store())],
-                ast.Name(self.names.require(source, alias.name), ast.Load()),
+                ast.Name(self.names.add_definition(source, alias.name), ast.Load()),
             )
             for alias in node.names
         ]

@@ -26,7 +26,7 @@ Key = Any
 
 
 @dataclasses.dataclass
-class Trial:
+class RerunTrial:
     """A result with the data that is needed to check it again in this process."""
 
     executor: Executor
@@ -49,7 +49,7 @@ class Trial:
         clear_reference_caches()
         return self.executor._run_check(self.entry, self.subject, self.id)
 
-    def sets(self) -> dict[Key, list[Any]]:
+    def used_sample_sets(self) -> dict[Key, list[Any]]:
         """Return the sample sets that the last run used."""
         if self.subject.kind not in _CACHES:
             return {}
@@ -57,40 +57,40 @@ class Trial:
         return {key: members_of(sample_set) for key, sample_set in cache.get(self.subject.name, {}).items()}
 
     @contextlib.contextmanager
-    def with_sets(self, sets: dict[Key, list[Any]]) -> Iterator[None]:
+    def with_sample_sets(self, sets: dict[Key, list[Any]]) -> Iterator[None]:
         """Let the check use other sample sets within the block."""
-        before = self.sets()
-        self._put(sets)
+        before = self.used_sample_sets()
+        self._put_into_caches(sets)
         try:
             yield
         finally:
-            self._put(before)
+            self._put_into_caches(before)
             clear_reference_caches()
 
-    def _put(self, sets: dict[Key, list[Any]]) -> None:
+    def _put_into_caches(self, sets: dict[Key, list[Any]]) -> None:
         if self.subject.kind in _CACHES:
             cache, _, set_of = _CACHES[self.subject.kind]
             cache[self.subject.name] = {
                 key: set_of(self.subject.name, members) for key, members in sets.items()
             }
 
-    def on_cpu(self) -> Trial | None:
+    def cpu_trial(self) -> RerunTrial | None:
         """Return the trial of the same result on the CPU in eager mode, or None if the CPU has no such
         result.
         """
         target = self.target
         if target.is_cpu or target.mode not in self.entry.modes or target.mode not in ("eager", "lazy"):
             return None
-        return Trial(Executor(target.on_cpu()), self.entry, self.subject, self.id)
+        return RerunTrial(Executor(target.on_cpu()), self.entry, self.subject, self.id)
 
-    def holds(self, sets: dict[Key, list[Any]]) -> bool:
+    def passes_with(self, sets: dict[Key, list[Any]]) -> bool:
         """Run the check on other samples and return whether it finds no failure."""
-        with self.with_sets(sets):
+        with self.with_sample_sets(sets):
             return not self.run().failures
 
-    def fails(self, sets: dict[Key, list[Any]], wanted_signature: str) -> Failure | None:
+    def failure_with(self, sets: dict[Key, list[Any]], wanted_signature: str) -> Failure | None:
         """Run the check on other samples and return its failure with the wanted signature, or None."""
-        with self.with_sets(sets):
+        with self.with_sample_sets(sets):
             result = self.run()
         return next(
             (failure for failure in result.failures if failure_signature(failure) == wanted_signature), None

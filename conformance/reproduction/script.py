@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.process_control import supervisor
-from conformance.process_control.child import How
+from conformance.process_control.child import EndKind
 from conformance.reproduction.dead_code import needed_statements
-from conformance.reproduction.inline_source import Collector, text_of
+from conformance.reproduction.inline_source import DefinitionCollector, statements_text
 from conformance.reproduction.module_ast import Place
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.rerun import RerunTrial
 from conformance.reproduction.snippet_data import STANDINS
 
 #: The time limit in seconds for one run of a snippet.
@@ -91,18 +91,24 @@ class Script:
     form: str
 
 
-def title_of(trial: Trial) -> str:
+def title_of(trial: RerunTrial) -> str:
     """Return the first line of a snippet: the result and the target."""
     name = trial.target.name.replace("\\", "/").replace('"', "'")
     return f"{trial.id} on target {name}, mode {trial.target.mode}"
 
 
 def write_script(
-    trial: Trial, collector: Collector, statements: Sequence[str], main: str, *, form: str, advice: str
+    trial: RerunTrial,
+    collector: DefinitionCollector,
+    statements: Sequence[str],
+    main: str,
+    *,
+    form: str,
+    advice: str,
 ) -> Script:
     """Return the script that runs ``main``, with the definitions and ``statements`` that it needs."""
     nodes = [*collector.nodes, *ast.parse("\n".join(statements)).body]
-    code = text_of(needed_statements(nodes, main))
+    code = statements_text(needed_statements(nodes, main))
     text = _TEMPLATE.format(
         title=title_of(trial),
         statement=trial.entry.statement,
@@ -115,7 +121,7 @@ def write_script(
     return Script(collector.with_readable_names(text), form)
 
 
-def _import_lines(collector: Collector, backend: str | None, text: str) -> str:
+def _import_lines(collector: DefinitionCollector, backend: str | None, text: str) -> str:
     """Return the import lines of a script: the imports that its code uses, then the import of the backend."""
     lines = {f"import {name}" for name in ("base64", "math", "zlib", "contextlib", "io")} | collector.imports
     used = {"import sys", "import torch"}
@@ -142,6 +148,6 @@ def run_script(
         command = [sys.executable, "-W", "ignore", "-c", _RUN_WITHOUT_SUITE, str(path), *arguments]
         log = Path(folder) / "log.txt"
         end = supervisor.run_command(command, log=log, limit=seconds)
-        if end.how is How.TIMED_OUT:
+        if end.how is EndKind.TIMED_OUT:
             return None, ""
         return end.code, log.read_text(errors="replace")

@@ -18,7 +18,7 @@ import torch
 from conformance.framework import trees
 from conformance.model.verdicts import Failure
 from conformance.oracle import relations
-from conformance.reproduction.rerun import Key, Trial, failure_signature
+from conformance.reproduction.rerun import Key, RerunTrial, failure_signature
 from conformance.samples.operators import Sample
 from conformance.samples.random_programs.program import Program
 from conformance.samples.random_programs.shrink import smaller_programs
@@ -31,7 +31,7 @@ Change = Callable[[Any], Any]
 
 
 @dataclasses.dataclass
-class Shrunk:
+class ShrinkingResult:
     """The sample sets that still fail, their failure, and a summary of the shrinking."""
 
     sets: dict[Key, list[Any]]
@@ -43,25 +43,25 @@ class Shrunk:
 
 
 def shrink_samples(
-    trial: Trial,
+    trial: RerunTrial,
     failure: Failure,
     *,
-    number: int | None,
+    sample_index: int | None,
     budget: float = BUDGET_SECONDS,
     simplify: bool = True,
-) -> Shrunk:
+) -> ShrinkingResult:
     """Return the smallest samples, found within ``budget`` seconds, with which the check still has this
     failure.
 
-    ``number`` is the index of the first sample to try (default: the failing sample). If ``simplify``
+    ``sample_index`` is the index of the first sample to try (default: the failing sample). If ``simplify``
     is false, the failing sample is only separated from the other samples.
     """
     deadline = time.perf_counter() + budget
-    sets = trial.sets()
-    shrunk = _single_failing_sample(trial, sets, failure, number)
+    sets = trial.used_sample_sets()
+    shrunk = _single_failing_sample(trial, sets, failure, sample_index)
     if shrunk is None:
         reason = "the failure needs several samples" if sets else "the property makes its own samples"
-        return Shrunk(sets, failure, summary=f"not shrunk: {reason}")
+        return ShrinkingResult(sets, failure, summary=f"not shrunk: {reason}")
     sample = shrunk.sample
     is_random = getattr(sample, "random", False)
     if isinstance(sample, Sample):
@@ -78,13 +78,13 @@ def shrink_samples(
 
 
 def _single_failing_sample(
-    trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: int | None
-) -> Shrunk | None:
+    trial: RerunTrial, sets: dict[Key, list[Any]], failure: Failure, sample_index: int | None
+) -> ShrinkingResult | None:
     """Return the sample sets reduced to one failing sample, or None if no single sample fails."""
-    first = number if number is not None else failure.sample
+    first = sample_index if sample_index is not None else failure.sample
     for key, members in sets.items():
         order = [sample for sample in members if sample.index == first]
-        if number is None:
+        if sample_index is None:
             order += [sample for sample in members if sample.index != first][:3]
         for sample in order:
             single_sample = sample.replace(index=0) if isinstance(sample, Sample) else sample
@@ -100,22 +100,24 @@ def _single_failing_sample(
                 same_sample = [twin.replace(index=0) for twin in sets[twins[0]] if twin.index == first]
                 choices += [{**single_set, twins[0]: same_sample}] if same_sample else []
             for choice in choices:
-                new_failure = trial.fails(choice, failure_signature(failure))
+                new_failure = trial.failure_with(choice, failure_signature(failure))
                 if new_failure is not None:
-                    return Shrunk(
+                    return ShrinkingResult(
                         choice, new_failure, sample=single_sample, summary=f"sample {sample.index} alone"
                     )
     return None
 
 
-def _simplify(trial: Trial, shrunk: Shrunk, deadline: float, simpler: Callable[[Any], Iterator[Any]]) -> None:
+def _simplify(
+    trial: RerunTrial, shrunk: ShrinkingResult, deadline: float, simpler: Callable[[Any], Iterator[Any]]
+) -> None:
     """Replace the sample of ``shrunk`` by a simpler sample with the same failure, until none exists or time
     is up.
     """
     wanted_signature = failure_signature(shrunk.failure)
     key = next(key for key, members in shrunk.sets.items() if any(x is shrunk.sample for x in members))
-    correct = trial.on_cpu()
-    if correct is not None and not correct.holds(shrunk.sets):
+    correct = trial.cpu_trial()
+    if correct is not None and not correct.passes_with(shrunk.sets):
         correct = None  # the CPU fails too, so it cannot serve as a control
     waiting = simpler(shrunk.sample)
     while (candidate := next(waiting, None)) is not None:
@@ -124,8 +126,8 @@ def _simplify(trial: Trial, shrunk: Shrunk, deadline: float, simpler: Callable[[
             return
         shrunk.tried += 1
         sets = {**shrunk.sets, key: [candidate]}
-        new_failure = trial.fails(sets, wanted_signature)
-        if new_failure is not None and (correct is None or correct.holds(sets)):
+        new_failure = trial.failure_with(sets, wanted_signature)
+        if new_failure is not None and (correct is None or correct.passes_with(sets)):
             shrunk.sets, shrunk.sample, shrunk.failure = sets, candidate, new_failure
             shrunk.accepted += 1
             waiting = simpler(candidate)
@@ -184,7 +186,7 @@ def _copy_with_own_memory(tensor: torch.Tensor, like: torch.Tensor) -> torch.Ten
     return resolved.clone(memory_format=torch.contiguous_format).requires_grad_(like.requires_grad)
 
 
-def _swapped(value: Any, old: Any, new: Any) -> Any:
+def _replace_if_same(value: Any, old: Any, new: Any) -> Any:
     return new if value is old else value
 
 
@@ -206,7 +208,7 @@ def _with_smaller_tensors(sample: Sample) -> Iterator[Change]:
             for new in dict.fromkeys((1, length // 2)):
                 if 0 < new < length:
                     shorter = _copy_with_own_memory(tensor.detach().narrow(dim, 0, new), tensor)
-                    yield functools.partial(_swapped, old=tensor, new=shorter)
+                    yield functools.partial(_replace_if_same, old=tensor, new=shorter)
 
 
 def _without_outer_dimension(value: Any, rank: int, end: int) -> Any:
@@ -240,7 +242,7 @@ def _with_simpler_values(sample: Sample) -> Iterator[Change]:
     """Yield changes that simplify the memory layout or the values of one tensor or number."""
     for leaf in trees.leaves(sample.arguments):
         for new in _simpler_leaves(leaf):
-            yield functools.partial(_swapped, old=leaf, new=new)
+            yield functools.partial(_replace_if_same, old=leaf, new=new)
 
 
 def _simpler_leaves(leaf: Any) -> Iterator[Any]:

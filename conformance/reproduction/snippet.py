@@ -13,10 +13,10 @@ from conformance.reproduction import (
     script,
     shrinking,
 )
-from conformance.reproduction.module_ast import Unwritable
-from conformance.reproduction.rerun import Trial, failure_signature
+from conformance.reproduction.module_ast import NotWritableAsSource
+from conformance.reproduction.rerun import RerunTrial, failure_signature
 from conformance.reproduction.script import Script
-from conformance.reproduction.shrinking import Shrunk
+from conformance.reproduction.shrinking import ShrinkingResult
 from conformance.samples.random_programs.program import Program
 
 
@@ -26,35 +26,37 @@ class Snippet:
 
     text: str
     form: str
-    shrunk: Shrunk
+    shrunk: ShrinkingResult
     shows: bool
     output: str
     notes: list[str]
 
 
 def make_snippet(
-    trial: Trial,
+    trial: RerunTrial,
     failure: Failure,
     *,
-    number: int | None = None,
+    sample_index: int | None = None,
     simplify: bool = True,
     seconds: float = shrinking.BUDGET_SECONDS,
 ) -> Snippet:
     """Return the shortest script that reproduces a failure, on the smallest sample found within ``seconds``.
 
-    Raise :class:`~conformance.reproduction.module_ast.Unwritable` if the failure cannot be written as a
-    script.
+    Raise :class:`~conformance.reproduction.module_ast.NotWritableAsSource` if the failure cannot be written
+    as a script.
     """
     if trial.target.elsewhere:
-        raise Unwritable("the check needs several processes")
-    shrunk = shrinking.shrink_samples(trial, failure, number=number, budget=seconds, simplify=simplify)
+        raise NotWritableAsSource("the check needs several processes")
+    shrunk = shrinking.shrink_samples(
+        trial, failure, sample_index=sample_index, budget=seconds, simplify=simplify
+    )
     notes: list[str] = []
     last: Snippet | None = None
-    with trial.with_sets(shrunk.sets):
+    with trial.with_sample_sets(shrunk.sets):
         for form_name, write in (("short", _short_form), ("whole", _whole_check_form)):
             try:
                 snippet_script = write(trial, shrunk)
-            except Unwritable as error:
+            except NotWritableAsSource as error:
                 notes.append(f"no {form_name} form: {error}")
                 continue
             code, output = script.run_script(snippet_script.text)
@@ -70,28 +72,30 @@ def make_snippet(
                 return last
             notes.append(f"{snippet_script.form}: the failure did not show (exit code {code})")
     if last is None:
-        raise Unwritable("; ".join(notes))
+        raise NotWritableAsSource("; ".join(notes))
     return last
 
 
-def _advice(trial: Trial) -> str:
+def _exit_status_advice(trial: RerunTrial) -> str:
     on_cpu = "" if trial.target.is_cpu else ' With the argument "cpu" it runs on the CPU.'
     return f"Exits with 1 and prints WRONG while the failure exists, with 0 once it is fixed.{on_cpu}"
 
 
-def _short_form(trial: Trial, shrunk: Shrunk) -> Script:
+def _short_form(trial: RerunTrial, shrunk: ShrinkingResult) -> Script:
     if isinstance(shrunk.sample, Program):
-        return program_snippet.write_program_snippet(trial, shrunk.sample, advice=_advice(trial))
+        return program_snippet.write_program_snippet(trial, shrunk.sample, advice=_exit_status_advice(trial))
     if trial.subject.kind != "operator":
-        raise Unwritable(f"a check of kind {trial.subject.kind!r} makes more than one call")
+        raise NotWritableAsSource(f"a check of kind {trial.subject.kind!r} makes more than one call")
     if trial.target.mode != "eager" or trial.target.rehearses:
-        raise Unwritable(f"mode {trial.target.mode!r} needs more than one call")
+        raise NotWritableAsSource(f"mode {trial.target.mode!r} needs more than one call")
     comparison = call_recorder.record_failed_comparison(trial, failure_signature(shrunk.failure))
     if comparison is None:
-        raise Unwritable("the failure does not concern the values, metadata or errors of a single call")
-    return call_snippet.write_call_snippet(trial, comparison, advice=_advice(trial))
+        raise NotWritableAsSource(
+            "the failure does not concern the values, metadata or errors of a single call"
+        )
+    return call_snippet.write_call_snippet(trial, comparison, advice=_exit_status_advice(trial))
 
 
-def _whole_check_form(trial: Trial, shrunk: Shrunk) -> Script:
+def _whole_check_form(trial: RerunTrial, shrunk: ShrinkingResult) -> Script:
     only = shrunk.failure.sample if shrunk.sample is None else None
-    return check_snippet.write_check_snippet(trial, advice=_advice(trial), only=only)
+    return check_snippet.write_check_snippet(trial, advice=_exit_status_advice(trial), only=only)

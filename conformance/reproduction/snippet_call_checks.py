@@ -14,7 +14,7 @@ from conformance.framework.compare import metadata
 DEVICE: Any = None
 
 
-def host(tensor: torch.Tensor) -> torch.Tensor:
+def to_host_double(tensor: torch.Tensor) -> torch.Tensor:
     """Return the values on the CPU as strided float64 or complex128, which can be subtracted."""
     dense = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
     values = dense.cpu().resolve_conj().resolve_neg()
@@ -36,7 +36,7 @@ def check_values(
     if result.shape != expected.shape:
         print(f"WRONG: the shape is {list(result.shape)} where {list(expected.shape)} is expected")
         sys.exit(1)
-    actual, expected_host = host(result), host(expected)
+    actual, expected_host = to_host_double(result), to_host_double(expected)
     difference = (actual - expected_host).abs()
     is_correct = (
         (difference <= allowed) | (actual == expected_host) | (actual.isnan() & expected_host.isnan())
@@ -75,7 +75,7 @@ def check_metadata(call: Callable[[Any], Any], expected: dict[str, Any]) -> None
     print("ok: the metadata is as expected")
 
 
-def check_error(call: Callable[[Any], Any], synchronize: Callable[[], None]) -> None:
+def check_no_error(call: Callable[[Any], Any], synchronize: Callable[[], None]) -> None:
     """Exit with 1 if the device raises an exception."""
     print("on the CPU:", call("cpu"))
     try:

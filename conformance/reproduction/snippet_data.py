@@ -17,7 +17,7 @@ from conformance.properties.modules import _module_checks as module_properties
 from conformance.properties.operators.dtypes import first_samples_by_dtype
 from conformance.reproduction import call_recorder
 from conformance.reproduction.module_ast import Place
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.rerun import RerunTrial
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.modules import ModuleSamples
 from conformance.samples.operators import dtype_of
@@ -37,7 +37,7 @@ class SnippetData:
     once to record the tolerance rules that it uses.
     """
 
-    def __init__(self, trial: Trial, only: int | None, rules: bool) -> None:
+    def __init__(self, trial: RerunTrial, only: int | None, rules: bool) -> None:
         self.trial = trial
         self.subject = trial.subject
         self.name: str = trial.subject.name
@@ -57,10 +57,11 @@ class SnippetData:
                 dtype_of(key[1]): samples for key, samples in self._sample_sets("reference").items()
             },
             "MODULE_SAMPLES": lambda: {
-                dtype_of(name): ModuleSamples(samples) for name, samples in trial.sets().items()
+                dtype_of(name): ModuleSamples(samples) for name, samples in trial.used_sample_sets().items()
             },
             "OPTIMIZER_SAMPLES": lambda: {
-                (dtype_of(name), capturable): samples for (name, capturable), samples in trial.sets().items()
+                (dtype_of(name), capturable): samples
+                for (name, capturable), samples in trial.used_sample_sets().items()
             },
             "RULES": self._rules,
             "REASONS": self._exclusion_reasons,
@@ -80,10 +81,14 @@ class SnippetData:
             base_name(self.name),
         )
         for replaced_table, (relations, subject_name) in tables.items():
-            self.values[replaced_table] = functools.partial(_entry_of, relations, subject_name)
+            self.values[replaced_table] = functools.partial(_table_with_only_entry, relations, subject_name)
 
     def _sample_sets(self, set_kind: str) -> dict[Any, list[Any]]:
-        return {key: samples for key, samples in self.trial.sets().items() if key[0] == set_kind and samples}
+        return {
+            key: samples
+            for key, samples in self.trial.used_sample_sets().items()
+            if key[0] == set_kind and samples
+        }
 
     def _unmodified_op_info(self) -> Any:
         return find(self.subject.kind, self.name).info
@@ -172,6 +177,6 @@ class SnippetData:
         return samples_by_seed
 
 
-def _entry_of(table: dict[str, Any], name: str) -> dict[str, Any]:
+def _table_with_only_entry(table: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a table with only the item ``name`` of ``table``, or an empty table if it has no such item."""
     return {name: table[name]} if name in table else {}

@@ -56,12 +56,12 @@ def _blocked_by(
         if basic == result_id.case.property:
             return ""
         basic_name = f"{basic}/{result_id.case.subject}@{result_id.dtype}"
-        if basic_name in failing and _explains(failing[basic_name], row, result_id.case.subject):
+        if basic_name in failing and _explains_failures(failing[basic_name], row, result_id.case.subject):
             return basic_name
     return ""
 
 
-def _explains(basic: ResultRow, row: ResultRow, subject: str) -> bool:
+def _explains_failures(basic: ResultRow, row: ResultRow, subject: str) -> bool:
     """Return True if the failures of a basic result explain every failure of another result.
 
     An error is explained by an equal error, and wrong values by wrong values of the same samples.

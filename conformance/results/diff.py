@@ -62,7 +62,7 @@ class ResultChange:
 
 
 @dataclasses.dataclass
-class Difference:
+class LegComparison:
     """The comparison of two legs of one mode: their results, grouped by how they changed."""
 
     old: Leg
@@ -83,30 +83,30 @@ class Difference:
     excuse: str = ""
 
     @property
-    def counted(self) -> list[ResultChange]:
+    def worse_results(self) -> list[ResultChange]:
         """The results that are worse: regressed, failing differently, or vanished without a reason."""
         return [*self.regressed, *self.changed, *(() if self.excuse else self.vanished)]
 
     @property
-    def worse(self) -> bool:
+    def has_worse_results(self) -> bool:
         """True if any result is worse."""
-        return bool(self.counted)
+        return bool(self.worse_results)
 
 
 @dataclasses.dataclass
-class Report:
+class RunComparison:
     """The comparison of two runs: the compared pairs of legs, and notes on legs that only one run has."""
 
-    pairs: list[Difference]
+    pairs: list[LegComparison]
     notes: list[str]
 
     @property
-    def worse(self) -> bool:
+    def has_worse_results(self) -> bool:
         """True if any pair of legs is worse."""
-        return any(pair.worse for pair in self.pairs)
+        return any(pair.has_worse_results for pair in self.pairs)
 
     @property
-    def missing(self) -> tuple[int, int]:
+    def missing_counts(self) -> tuple[int, int]:
         """The numbers of planned results that are missing in the old and in the new run."""
         return (
             sum(pair.old["missing"]["count"] for pair in self.pairs),
@@ -116,12 +116,12 @@ class Report:
     @property
     def exit_code(self) -> int:
         """1 if a leg is worse, otherwise 3 if results are missing in one of the runs, otherwise 0."""
-        if self.worse:
+        if self.has_worse_results:
             return 1
-        return 3 if any(self.missing) else 0
+        return 3 if any(self.missing_counts) else 0
 
 
-def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
+def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> RunComparison:
     """Compare the legs of two runs; raise UsageError if they have no mode in common."""
     alias_table = Aliases.load() if aliases is None else aliases
     pairs, notes = _corresponding_legs(old, new)
@@ -131,7 +131,7 @@ def compare_runs(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None
             f"the runs have no leg in common (the old one has {have[0]}, the new one {have[1]}); compare "
             "runs of one mode"
         )
-    return Report([_compare_legs(*pair, alias_table) for pair in pairs], notes)
+    return RunComparison([_compare_legs(*pair, alias_table) for pair in pairs], notes)
 
 
 def _corresponding_legs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]], list[str]]:
@@ -168,10 +168,10 @@ def _leg_title(leg: Leg) -> str:
 
 def is_failure(verdict: str | None) -> bool:
     """Return True if a verdict is an unexpected failure; ``xfail`` and ``unsupported`` are not."""
-    return verdict is not None and _distance(verdict) == _FAILS
+    return verdict is not None and _distance_from_pass(verdict) == _FAILS
 
 
-def _distance(verdict: str) -> int:
+def _distance_from_pass(verdict: str) -> int:
     return _DISTANCE.get(Verdict(verdict), _FAILS)
 
 
@@ -179,8 +179,8 @@ def _seed_of_run(leg: Leg) -> int:
     return leg.get("seed", seeds.RELEASE_SEED)
 
 
-def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> Difference:
-    difference = Difference(old, new)
+def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> LegComparison:
+    difference = LegComparison(old, new)
     difference.notes = list(_other_differences(old, new))
     difference.excuse = _reason_to_ignore_vanished(old, new)
     same_suite = old["digests"].get("suite") == new["digests"].get("suite")
@@ -197,7 +197,7 @@ def _compare_legs(old: Leg, new: Leg, aliases: Aliases) -> Difference:
         if old_row is None:
             difference.added.append(change)
             continue
-        start, end = _distance(old_row["verdict"]), _distance(row["verdict"])
+        start, end = _distance_from_pass(old_row["verdict"]), _distance_from_pass(row["verdict"])
         if start == end and (
             how := changed_failure(old_row, row, same_suite=same_suite, same_samples=same_samples)
         ):
@@ -328,7 +328,7 @@ def _leg_identity(leg: Leg) -> _LegHead:
     }
 
 
-def to_json(report: Report) -> dict[str, object]:
+def to_json(report: RunComparison) -> dict[str, object]:
     """Return the comparison as a JSON object for ``conformance diff --json``."""
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     return {

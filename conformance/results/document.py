@@ -21,7 +21,7 @@ from conformance.model.records import (
     TorchFacts,
 )
 from conformance.model.schema import Schema, SchemaError
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.results import exit_codes, final_verdicts, journal
 from conformance.results.leg_summary import MAX_LISTED, LegSummary, expectation_report, ordered_totals
 from conformance.results.run_state import RunState
@@ -53,7 +53,7 @@ def leg_of_run(
         "parity": header.get("parity", "strict"),
         "seed": header.get("seed", seeds.RELEASE_SEED),
         "name": header["name"],
-        "build": installed_torch.folder_label(torch_version),
+        "build": installed_torch.folder_safe_version(torch_version),
         "torch": torch_version,
         "mode": header["mode"],
         "target": header["target"],
@@ -67,12 +67,12 @@ def leg_of_run(
         "digests": header["digests"],
         "left_out": header["left_out"],
         "seconds": round(run_state.seconds, 3),
-        "exit": judgement.exit,
+        "exit": judgement.exit_code,
         "complete": judgement.complete,
         "problems": [*run_state.problems, *judgement.expectations["problems"]],
         "expectations": judgement.expectations,
         "missing": judgement.missing,
-        "planned": judgement.planned,
+        "planned": judgement.planned_count,
         "totals": judgement.totals,
         "case_totals": judgement.case_totals,
         "cases": judgement.cases,
@@ -84,20 +84,20 @@ def leg_of_run(
 def _torch_facts_without_import() -> TorchFacts:
     """Return the facts about torch that are available without importing torch."""
     try:
-        return describe.describe_environment().facts()
+        return describe.describe_environment().torch_facts()
     except UsageError:
         return {"revision": None}
 
 
 def leg_not_run(
-    options: Request, mode: str, torch_version: str, reason: str, *, code: int = exit_codes.USAGE
+    options: RunRequest, mode: str, torch_version: str, reason: str, *, code: int = exit_codes.USAGE
 ) -> Leg:
     """Return a leg without results for a mode that did not start. Its only problem is ``reason``."""
     target = options.target
     known_digests: Digests = {"suite": digests.suite_digest(), "target": target.digest}
     return {
         "name": installed_torch.leg_name(torch_version, mode),
-        "build": installed_torch.folder_label(torch_version),
+        "build": installed_torch.folder_safe_version(torch_version),
         "torch": torch_version,
         "mode": mode,
         "target": options.target_record(),
@@ -232,12 +232,12 @@ def _check_sums_match_rows(json_path: str, leg: Leg) -> None:
         if row["id"] in result_ids:
             raise SchemaError(f"{json_path}: result {row['id']!r} appears twice")
         result_ids.add(row["id"])
-    judgement = LegSummary.of(leg)
+    judgement = LegSummary.from_leg(leg)
     counts: dict[str, tuple[object, object]] = {
         "cases": (leg["cases"], judgement.cases),
         "totals": (leg["totals"], judgement.totals),
         "case_totals": (leg["case_totals"], judgement.case_totals),
-        "planned": (leg["planned"], judgement.planned),
+        "planned": (leg["planned"], judgement.planned_count),
     }
     for field, (stated, counted) in counts.items():
         if stated != counted:

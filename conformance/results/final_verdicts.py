@@ -9,7 +9,7 @@ from typing import cast
 
 from conformance.expectations import entry_states as expected
 from conformance.expectations.entries import Expectation, TargetExpectations
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultDetails, ResultRow
 from conformance.model.verdicts import Basis, Verdict
 from conformance.plan.levels import manifest
@@ -39,10 +39,10 @@ def judge_leg(
     """Return the summary of a leg from the state of its run. ``day`` is the current date."""
     plan = Plan.from_json(run_state.plan) if run_state.plan is not None else Plan([])
     mode = header["mode"]
-    torch_version = manifest.version_to_judge_by(header["facts"]["torch"]["version"])
+    torch_version = manifest.version_for_expectations(header["facts"]["torch"]["version"])
     judged = final_rows(
         run_state.attempts,
-        target_expectations.active(mode, day, torch_version),
+        target_expectations.active_entries(mode, day, torch_version),
         lambda entry, matched: expected.has_all_results(entry, matched, header),
     )
     apply_waivers(judged.rows, manifest.waiver_links(torch_version, mode, judged.rows))
@@ -75,25 +75,25 @@ def judge_leg(
 def final_rows(
     attempts: Mapping[str, list[AttemptRow]],
     expectations: list[Expectation],
-    covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
+    has_all_results: Callable[[Expectation, int], bool] = lambda entry, matched: True,
 ) -> JudgedRows:
     """Return the final row of every result.
 
     A failing result becomes ``xfail`` if expectations name every kind of failure of all its attempts.
 
     If all results that an expectation matches pass, their verdict becomes ``xpass``: the expectation must be
-    removed. This does not apply to an expectation for some processors only. ``covers(expectation, number of
-    matched results)`` returns True if the leg has all results of the expectation; other expectations cannot
-    lead to ``xpass``.
+    removed. This does not apply to an expectation for some processors only. ``has_all_results(expectation,
+    number of matched results)`` returns True if the leg has all results of the expectation; other
+    expectations cannot lead to ``xpass``.
     """
     rows = {result_id: _final_row(rows_of_attempts) for result_id, rows_of_attempts in attempts.items()}
     if not expectations:
         return JudgedRows(rows, [])
-    index = Index(rows)
+    index = ResultIdIndex(rows)
     by_result: dict[str, list[Expectation]] = {}
     matched: list[tuple[Expectation, list[str]]] = []
     for entry in expectations:
-        ids = index.matching(entry.id)
+        ids = index.ids_matching(entry.id)
         if ids:
             matched.append((entry, ids))
         for result_id in ids:
@@ -102,7 +102,7 @@ def final_rows(
         entry
         for entry, ids in matched
         if not entry.processor
-        and covers(entry, len(ids))
+        and has_all_results(entry, len(ids))
         and all(_passes(rows[result_id]) for result_id in ids)
     ]
     for entry, ids in matched:

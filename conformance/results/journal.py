@@ -61,9 +61,11 @@ class Journal:
     @overload
     def write(self, event: Literal["end"], **fields: Unpack[records.EndFields]) -> None: ...
     @overload
-    def write(self, event: Literal["lost"], **fields: Unpack[records.LostFields]) -> None: ...
+    def write(self, event: Literal["lost"], **fields: Unpack[records.LostWorkerFields]) -> None: ...
     @overload
-    def write(self, event: Literal["independent"], **fields: Unpack[records.IndependentFields]) -> None: ...
+    def write(
+        self, event: Literal["independent"], **fields: Unpack[records.IndependentLossFields]
+    ) -> None: ...
     @overload
     def write(self, event: Literal["sample"], **fields: Unpack[records.SampleFields]) -> None: ...
     @overload
@@ -126,7 +128,7 @@ def decode_line(line: str) -> tuple[list[Event], bool]:
     return [], True
 
 
-class Tail:
+class JournalTail:
     """A reader of a journal that is still being written. Each call of ``read`` yields only new events."""
 
     def __init__(self, path: Path) -> None:
@@ -164,5 +166,5 @@ def read_journal(path: Path) -> tuple[list[Event], int]:
         raise UsageError(f"journal {path} cannot be read: {error.strerror}") from None
     if size > MAX_BYTES:
         raise UsageError(f"journal {path} has {size} bytes; the maximum is {MAX_BYTES}")
-    tail = Tail(path)
+    tail = JournalTail(path)
     return list(tail.read(final=True)), tail.damaged

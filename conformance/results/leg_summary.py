@@ -1,9 +1,9 @@
 """The summary of a leg: its result rows, and the totals and the exit code that are computed from them.
 
 :func:`conformance.results.final_verdicts.judge_leg` creates a summary from the run state, and
-:mod:`conformance.results.merge` from the shards of a leg. :meth:`LegSummary.of` recounts the rows of a
-finished leg. Certificates and the validation of results files call :meth:`LegSummary.of`, because they do not
-trust the totals in a file.
+:mod:`conformance.results.merge` from the shards of a leg. :meth:`LegSummary.from_leg` recounts the rows of a
+finished leg. Certificates and the validation of results files call :meth:`LegSummary.from_leg`, because they
+do not trust the totals in a file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import functools
 from collections.abc import Sequence
 
 from conformance.expectations import entry_states
-from conformance.model.records import ExpectationRecord, ExpectationReport, Leg, Missing, ResultRow, Totals
+from conformance.model.records import (
+    ExpectationRecord,
+    ExpectationReport,
+    Leg,
+    MissingResults,
+    ResultRow,
+    Totals,
+)
 from conformance.model.verdicts import Verdict
 from conformance.results import exit_codes
 
@@ -33,12 +40,12 @@ class LegSummary:
 
     rows: Sequence[ResultRow]
     left_out: int
-    missing: Missing
+    missing: MissingResults
     complete: bool
     expectations: ExpectationReport
 
     @staticmethod
-    def of(leg: Leg) -> LegSummary:
+    def from_leg(leg: Leg) -> LegSummary:
         """Return the summary of a finished leg, with all totals recounted from its rows.
 
         The numbers of omitted and missing results are copied from the leg, because these results have no
@@ -75,22 +82,22 @@ class LegSummary:
         return ordered_totals(collections.Counter(self.cases.values()))
 
     @property
-    def planned(self) -> int:
+    def planned_count(self) -> int:
         """The number of planned results."""
         return len(self.rows) + self.missing["count"]
 
     @property
-    def unexpected(self) -> int:
+    def unexpected_count(self) -> int:
         """The number of results with an unexpected verdict."""
         return sum(count for verdict, count in self.totals.items() if Verdict(verdict).unexpected)
 
     @property
-    def exit(self) -> int:
+    def exit_code(self) -> int:
         """The exit code of the leg. Problems of expectations count only if the leg is unrestricted."""
         if not self.complete:
             return exit_codes.INCOMPLETE
         wrong = self.expectations["judged"] and bool(self.expectations["problems"])
-        return exit_codes.UNEXPECTED if wrong or self.unexpected else exit_codes.OK
+        return exit_codes.UNEXPECTED if wrong or self.unexpected_count else exit_codes.OK
 
 
 def expectation_report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:

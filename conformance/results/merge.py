@@ -176,7 +176,7 @@ def _missing_shards_problem(missing_text: str) -> str:
     return f"{missing_text}; merge what is missing too"
 
 
-def as_before_merge(leg: Leg) -> Leg:
+def leg_without_merge_problem(leg: Leg) -> Leg:
     """Return a leg without the problem "shards are missing" that a merge added to it.
 
     The returned leg is complete if every shard that it contains is complete.
@@ -197,7 +197,7 @@ def problems_without_expectations(leg: Leg) -> list[str]:
 
 def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     numbers, count = shards
-    legs = [as_before_merge(part) for part in parts]
+    legs = [leg_without_merge_problem(part) for part in parts]
     problems = [problem for leg in legs for problem in problems_without_expectations(leg)]
     for leg in legs:
         if not leg["complete"] and not any(map(_ITSELF_INCOMPLETE.fullmatch, leg["problems"])):
@@ -220,7 +220,7 @@ def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         },
         complete=complete,
         expectations=expectation_report(
-            entry_states.join_records(
+            entry_states.merge_shard_records(
                 leg["expectations"]["entries"] for leg in legs if "expectations" in leg
             ),
             joined["mode"],
@@ -239,7 +239,7 @@ def _joined_leg(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         "seconds": round(sum(leg["seconds"] for leg in legs), 3),
         "workers": max(leg["workers"] for leg in legs),
         "left_out": judgement.left_out,
-        "exit": exit_codes.worst_exit_code([*codes, judgement.exit]),
+        "exit": exit_codes.worst_exit_code([*codes, judgement.exit_code]),
         "complete": complete,
         "problems": problems + judgement.expectations["problems"],
         "expectations": judgement.expectations,

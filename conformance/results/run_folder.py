@@ -13,7 +13,7 @@ from pathlib import Path
 from conformance.errors import UsageError
 from conformance.model.records import Header, Leg
 from conformance.plan import levels
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.results import merge
 from conformance.results.journal import decode_line
 
@@ -37,7 +37,7 @@ _HEAD = 4096
 def check_foreign_files(folder: Path, names: Iterable[str] = _OWN) -> None:
     """Raise UsageError if a folder has files of these names that were not written by a run."""
     ours = bool(journal_paths(folder)) or any(
-        _first_bytes(path).startswith(b'{"schema":')
+        _beginning_of_file(path).startswith(b'{"schema":')
         for pattern in ("results.json", "legs/*/results.json")
         for path in folder.glob(pattern)
     )
@@ -99,7 +99,7 @@ def earlier_legs(folder: Path) -> list[EarlierLeg]:
     legs_of_journals = []
     for journal in journal_paths(folder):
         legs_of_journals += _earlier_legs_of_record(
-            journal_header(journal), complete=is_complete(journal.parent)
+            journal_header(journal), complete=is_run_complete(journal.parent)
         )
     if legs_of_journals:
         return legs_of_journals
@@ -144,7 +144,7 @@ def describe_legs(legs: Sequence[EarlierLeg]) -> str:
     return ", ".join([*descriptions, first.started])
 
 
-def check_replaces_no_unrestricted_run(chosen: Request) -> None:
+def check_keeps_unrestricted_run(chosen: RunRequest) -> None:
     """Raise UsageError if a restricted run would delete an unrestricted run of the same target and mode.
 
     The unrestricted run in the output folder may have taken an hour. Users often run a single operator for a
@@ -181,9 +181,9 @@ def journal_header(journal: Path) -> Header | None:
     return first if first is not None and first["event"] == "run" else None
 
 
-def is_complete(folder: Path) -> bool:
+def is_run_complete(folder: Path) -> bool:
     """Return True if the results file of a folder declares that the run is complete."""
-    return _COMPLETE.match(_first_bytes(folder / "results.json")) is not None
+    return _COMPLETE.match(_beginning_of_file(folder / "results.json")) is not None
 
 
 def resumable_folders(folder: Path, legs: Sequence[Leg]) -> list[Path]:
@@ -213,7 +213,7 @@ def _is_resumable(leg: Leg) -> bool:
     The command can run missing results. It cannot add missing shards or repair differences between reference
     values.
     """
-    if merge.as_before_merge(leg)["complete"]:
+    if merge.leg_without_merge_problem(leg)["complete"]:
         return False
     return bool(leg["missing"]["count"]) or not leg["oracle"]["differences"]
 
@@ -226,7 +226,7 @@ def short_path(path: Path) -> Path:
         return path
 
 
-def _first_bytes(path: Path) -> bytes:
+def _beginning_of_file(path: Path) -> bytes:
     """Return the beginning of a file; empty if the file cannot be read."""
     try:
         with path.open("rb") as file:

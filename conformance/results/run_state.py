@@ -23,8 +23,8 @@ _OfWorker = (
     | records.DtypeEvent
     | records.ResultEvent
     | records.ProbeEvent
-    | records.LostEvent
-    | records.IndependentEvent
+    | records.LostWorkerEvent
+    | records.IndependentLossEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 #: Thresholds for treating a subject as one that always ends its process: the number of lost results in a row,
@@ -63,7 +63,7 @@ class Worker:
     """The state of a worker: its current result, its last finished result, and its own end event."""
 
     name: str
-    open: str | None = None
+    running_result: str | None = None
     attempt: int = 1
     last: str | None = None
     probing: str | None = None
@@ -133,7 +133,7 @@ class RunState:
                 self._worker(event).ended = event.get("reason", "done")
             case "dtype":
                 worker = self._worker(event)
-                worker.open, worker.attempt = event["id"], event.get("attempt", 1)
+                worker.running_result, worker.attempt = event["id"], event.get("attempt", 1)
                 self._order.setdefault(event["id"], len(self._order))
             case "result":
                 self._on_result(event)
@@ -189,7 +189,7 @@ class RunState:
     def _on_result(self, event: records.ResultEvent) -> None:
         row = event["result"]
         worker = self._worker(event)
-        worker.open, worker.last = None, row["id"]
+        worker.running_result, worker.last = None, row["id"]
         self.attempts.setdefault(row["id"], []).append(row)
         self.unprobed.discard(row["id"])
         if row["verdict"] == Verdict.CRASH.value or worker.independent:
@@ -222,7 +222,7 @@ class RunState:
         operator = event["operator"] if "operator" in event else event["op"]
         self.oracle[(operator, event["dtype"], event["index"])] = event["digest"]
 
-    def _on_lost(self, event: records.LostEvent) -> None:
+    def _on_lost(self, event: records.LostWorkerEvent) -> None:
         worker = self._worker(event)
         worker.recorded_as_lost = True
         if worker.probing is not None:
@@ -241,7 +241,7 @@ class RunState:
         ]
 
     @property
-    def workers_may_wait(self) -> bool:
+    def can_workers_wait(self) -> bool:
         """True if other workers run results while the result of a worker waits for its time limit."""
         return self.header is not None and self.header.get("workers", 1) > 1
 
@@ -258,26 +258,26 @@ class RunState:
         dtype. A result of an API area is only in the group of its behaviour.
         """
         if self._kinds is None:
-            self._kinds = self._kinds_of_cases()
+            self._kinds = self._kind_by_case()
         parsed = ResultId.parse(result_id)
         kind = self._kinds.get(str(parsed.case), "")
         if not kind:
             return ()
         if kind in AREA_KINDS:
-            return (_widest_group(kind, parsed.case.property, parsed.case.subject),)
+            return (_widest_loss_group(kind, parsed.case.property, parsed.case.subject),)
         return (
-            _widest_group(kind, parsed.case.property, parsed.case.subject),
+            _widest_loss_group(kind, parsed.case.property, parsed.case.subject),
             LossGroup(kind, subject=parsed.case.subject, dtype=parsed.dtype),
             LossGroup(kind, property=parsed.case.property, dtype=parsed.dtype),
         )
 
-    def _kinds_of_cases(self) -> dict[str, str]:
+    def _kind_by_case(self) -> dict[str, str]:
         kinds: dict[str, str] = {}
         if self.plan is None:
             return kinds
         for kind, name, subject, dtypes in self.plan["cases"]:
             kinds[f"{name}/{subject}"] = kind
-            group = _widest_group(kind, name, subject)
+            group = _widest_loss_group(kind, name, subject)
             self._properties.setdefault(group, set()).add(name)
             self._dtypes.setdefault(group, set()).update(self.plan["dtypes"][dtypes])
         return kinds
@@ -369,10 +369,10 @@ class RunState:
         return {
             group: str(results[0])
             for group, results in in_a_row.items()
-            if len(results) >= _LOSSES_IN_A_ROW and self._are_diverse(group, results, finished[group])
+            if len(results) >= _LOSSES_IN_A_ROW and self._are_losses_diverse(group, results, finished[group])
         }
 
-    def _are_diverse(self, group: LossGroup, results: list[ResultId], finished: set[str]) -> bool:
+    def _are_losses_diverse(self, group: LossGroup, results: list[ResultId], finished: set[str]) -> bool:
         """Return whether the lost results of a group have enough different properties and dtypes to confirm
         it.
 
@@ -449,7 +449,7 @@ def kind_of_dtype(dtype: str) -> str:
     return dtype.rstrip("0123456789").removeprefix("u")
 
 
-def _widest_group(kind: str, property_name: str, subject: str) -> LossGroup:
+def _widest_loss_group(kind: str, property_name: str, subject: str) -> LossGroup:
     """Return the largest group of a result: its subject, or its behaviour if the subject is an area."""
     return LossGroup(kind, subject=subject, property=property_name if kind in AREA_KINDS else "")
 

@@ -93,7 +93,7 @@ def scrub_facts(original: Facts) -> Facts:
         "platform": system_name(str(original.get("platform", ""))),
         "torch": {key: torch_facts[key] for key in _TORCH if key in torch_facts},
         "backend": {key: backend[key] for key in _BACKEND if key in backend},
-        "environment": installed_torch.recorded_variables(variables),
+        "environment": installed_torch.environment_variables_to_record(variables),
         "extra": list(original.get("extra", ())),
     }
     return cast("Facts", scrubbed_facts)

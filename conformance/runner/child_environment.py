@@ -7,11 +7,11 @@ from pathlib import Path
 
 from conformance.distributed import LIMIT, RANKS
 from conformance.model import seeds
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.process_control import memory_limit
 
 
-def environment_variables(request: Request, mode: str) -> dict[str, str]:
+def environment_variables(request: RunRequest, mode: str) -> dict[str, str]:
     """Return the environment variables of a child process for a mode of a run.
 
     Autoloading of backends is disabled unless the user enables it: the target's own module is imported by
@@ -21,7 +21,7 @@ def environment_variables(request: Request, mode: str) -> dict[str, str]:
     variables.pop("PYTEST_ADDOPTS", None)
     variables.update(request.target.variables(mode))
     variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-    processes = request.processes(mode)
+    processes = request.process_count(mode)
     variables.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // processes)))
     variables[RANKS] = str(request.ranks)
     variables[seeds.VARIABLE] = str(request.seed)

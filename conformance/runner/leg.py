@@ -17,27 +17,27 @@ from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import TargetExpectations
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.model import digests
 from conformance.model.id_patterns import is_literal
 from conformance.model.records import (
+    BringUpOutput,
     Header,
     Leg,
     OracleCheck,
     OracleValue,
     PlanTable,
-    Prepared,
     ResultNames,
 )
 from conformance.plan import selection, shards
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Case, Plan
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.process_control import supervisor
-from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.child import Child, ChildEnd, EndKind
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 from conformance.results import document, run_folder
-from conformance.results.journal import Journal, Tail
+from conformance.results.journal import Journal, JournalTail
 from conformance.results.run_state import LossGroup, RunState
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import PrestartedWorker
@@ -62,7 +62,7 @@ class NothingToRun(UsageError):
     """The level, shard or ``-k`` selects no result in this mode."""
 
 
-class Interrupted(Exception):
+class RunInterrupted(Exception):
     """The user stopped the run. ``legs`` are the finished legs and the interrupted one."""
 
     def __init__(self, legs: list[Leg]) -> None:
@@ -70,14 +70,14 @@ class Interrupted(Exception):
         self.legs = legs
 
 
-def bring_up_target(options: Request, mode: str) -> Prepared:
+def bring_up_target(options: RunRequest, mode: str) -> BringUpOutput:
     """Bring the target up in a separate process and return its plan and facts; raise UsageError on
     failure.
     """
-    return cast("Prepared", _bring_up_output(options, mode))
+    return cast("BringUpOutput", _bring_up_output(options, mode))
 
 
-def full_plans_by_mode(options: Request, mode: str) -> dict[str, PlanTable]:
+def full_plans_by_mode(options: RunRequest, mode: str) -> dict[str, PlanTable]:
     """Return the plan of the full level for each mode.
 
     The target is brought up only if this is necessary to determine the names of its results. Raise UsageError
@@ -86,7 +86,7 @@ def full_plans_by_mode(options: Request, mode: str) -> dict[str, PlanTable]:
     return cast("ResultNames", _bring_up_output(options, mode, "--names"))["names"]
 
 
-def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
+def _bring_up_output(options: RunRequest, mode: str, *arguments: str) -> object:
     """Return the output of the process that brings a target up; raise UsageError if the process failed."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "answer.json"
@@ -108,7 +108,7 @@ def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
             limit=_PREPARE_SECONDS,
             stdout=False,
         )
-        if end.how is How.TIMED_OUT:
+        if end.how is EndKind.TIMED_OUT:
             raise UsageError(
                 f"target {options.target.name!r} was not brought up within {_PREPARE_SECONDS} s; run "
                 "'conformance doctor'"
@@ -126,7 +126,7 @@ def _bring_up_output(options: Request, mode: str, *arguments: str) -> object:
     return answer
 
 
-def select_results(options: Request, mode: str, prepared: Prepared) -> tuple[Plan, Plan, int]:
+def select_results(options: RunRequest, mode: str, prepared: BringUpOutput) -> tuple[Plan, Plan, int]:
     """Return the plan of the level, the part of that plan to run, and the number of results that ``-k``
     omits.
     """
@@ -147,7 +147,7 @@ def select_results(options: Request, mode: str, prepared: Prepared) -> tuple[Pla
     return level, chosen, len(part) - len(chosen)
 
 
-def _empty_because_of_more_shards_than_cases(options: Request, level: Plan) -> bool:
+def _empty_because_of_more_shards_than_cases(options: RunRequest, level: Plan) -> bool:
     """Return True if a shard is empty only because the run has more shards than cases.
 
     Such a shard still writes a results document, because a merge could not distinguish an empty shard from a
@@ -159,11 +159,11 @@ def _empty_because_of_more_shards_than_cases(options: Request, level: Plan) -> b
 
 
 def run_new_leg(
-    options: Request,
+    options: RunRequest,
     mode: str,
     folder: Path,
     *,
-    loud: bool = True,
+    show_progress: bool = True,
     before_start: Callable[[], None] = lambda: None,
 ) -> Leg:
     """Run one leg and return it; raise Interrupted on Ctrl-C and UsageError if it cannot start.
@@ -185,61 +185,73 @@ def run_new_leg(
     )
     try:
         return _run_leg(
-            options, mode, folder, book, started, clock, warm, loud=loud, before_start=before_start
+            options,
+            mode,
+            folder,
+            book,
+            started,
+            clock,
+            warm,
+            show_progress=show_progress,
+            before_start=before_start,
         )
     finally:
         if warm is not None:
-            warm.close()
+            warm.stop_and_delete_log()
 
 
 def _run_leg(
-    options: Request,
+    options: RunRequest,
     mode: str,
     folder: Path,
-    book: TargetExpectations,
+    target_expectations: TargetExpectations,
     started: datetime.datetime,
     clock: float,
     warm: PrestartedWorker | None,
     *,
-    loud: bool,
+    show_progress: bool,
     before_start: Callable[[], None],
 ) -> Leg:
     prepared = bring_up_target(options, mode)
     level, plan, left_out = select_results(options, mode, prepared)
     if options.select is None:
-        _require_patterns_to_match(book, prepared, mode, started.date())
+        _require_patterns_to_match(target_expectations, prepared, mode, started.date())
     before_start()
     run_folder.clear_folder(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
-    header_fields = journal_header(options, mode, prepared, level, book, started, left_out)
-    header_fields["reach"] = wildcard_reach(book, prepared, mode)
+    header_fields = journal_header(options, mode, prepared, level, target_expectations, started, left_out)
+    header_fields["reach"] = wildcard_match_counts(target_expectations, prepared, mode)
     journal.write("run", **header_fields)
     journal.write("plan", **plan.to_json())
     run_state = RunState()
     seconds = expected_seconds(mode, plan, full_plan_of_mode(prepared))
-    progress = Progress(run_state, seconds, label=header_fields["name"], loud=loud)
-    rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), run_state, progress.show)
+    progress = Progress(run_state, seconds, label=header_fields["name"], loud=show_progress)
+    rounds = Rounds(
+        options, mode, folder, journal, JournalTail(folder / "journal.jsonl"), run_state, progress.show
+    )
     rounds.warm = warm
-    return finish_leg(rounds, lambda: run_rounds(rounds, plan), progress, book, started.date(), clock)
+    return finish_leg(
+        rounds, lambda: run_rounds(rounds, plan), progress, target_expectations, started.date(), clock
+    )
 
 
 def finish_leg(
     rounds: Rounds,
-    working: Callable[[], None],
+    run_results: Callable[[], None],
     progress: Progress,
-    book: TargetExpectations,
+    target_expectations: TargetExpectations,
     today: datetime.date,
     clock: float,
 ) -> Leg:
-    """Call ``working``, write the last events of the journal, and return the leg.
+    """Call ``run_results``, write the last events of the journal, and return the leg.
 
     Raise Interrupted with the leg if the user pressed Ctrl-C.
     """
     journal, run_state = rounds.journal, rounds.run_state
     stopped = False
     try:
-        working()
+        run_results()
         recheck_oracle_values(rounds)
     except TooManyLostWorkers as error:
         journal.write("problem", message=str(error))
@@ -250,9 +262,9 @@ def finish_leg(
     rounds.read_events(final=True)
     progress.close()
     journal.close()
-    finished = document.leg_of_run(run_state, book, today=today)
+    finished = document.leg_of_run(run_state, target_expectations, today=today)
     if stopped:
-        raise Interrupted([finished])
+        raise RunInterrupted([finished])
     return finished
 
 
@@ -265,7 +277,7 @@ def run_rounds(rounds: Rounds, plan: Plan) -> None:
     while pending.cases and idle < 3:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
-        workers = min(rounds.options.workers_of(rounds.mode), len(groups))
+        workers = min(rounds.options.worker_count(rounds.mode), len(groups))
         if rounds.warm is not None and sum(expected_seconds(rounds.mode, pending).values()) <= _ONE_WORKER:
             workers = 1  # the prestarted worker has already imported torch; new workers would start now
         rounds.run(pending, workers=workers, attempt=1)
@@ -301,7 +313,7 @@ def _sample_suspected_properties(rounds: Rounds, plan: Plan) -> None:
         results = [f"{case.id}@{group.dtype}" for case in sample]
         rounds.journal.write("sample", **group._asdict(), results=results)
         rounds.read_events()
-        rounds.run(plan.only(results), workers=1, attempt=1, patient=True, alone=True)
+        rounds.run(plan.with_results(results), workers=1, attempt=1, continue_after_losses=True, alone=True)
 
 
 def _verify_crashing_subjects(rounds: Rounds, plan: Plan, verified: set[LossGroup]) -> None:
@@ -319,7 +331,9 @@ def _verify_crashing_subjects(rounds: Rounds, plan: Plan, verified: set[LossGrou
             continue  # no longer confirmed since a result of its subject finished
         verified.add(group)
         for result_id in reversed(_pending_results(run_state, plan, group)):
-            rounds.run(plan.only([result_id]), workers=1, attempt=1, patient=True, alone=True)
+            rounds.run(
+                plan.with_results([result_id]), workers=1, attempt=1, continue_after_losses=True, alone=True
+            )
             if run_state.was_run(result_id):
                 break
     # Forget the groups that are no longer confirmed: if they are confirmed again, verify them again.
@@ -343,12 +357,12 @@ def _retry(
     """Rerun the results that ``results()`` lists in one worker, until it lists none or three rounds in a row
     change nothing.
     """
-    retry = plan.only(results())
+    retry = plan.with_results(results())
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
-        rounds.run(retry, workers=1, attempt=attempt, patient=True, alone=alone)
-        retry = plan.only(results())
+        rounds.run(retry, workers=1, attempt=attempt, continue_after_losses=True, alone=alone)
+        retry = plan.with_results(results())
         idle = idle + 1 if len(retry) == before else 0
 
 
@@ -362,8 +376,12 @@ def expected_seconds(mode: str, plan: Plan, full: Plan | None = None) -> dict[st
     recorded = shards.recorded_seconds().get(mode, {})
 
     def entry_of(case: Case) -> str:
-        of_property = shards.entry_name(case.kind, case.subject, case.property)
-        return of_property if of_property in recorded else shards.entry_name(case.kind, case.subject)
+        of_property = shards.seconds_table_entry_name(case.kind, case.subject, case.property)
+        return (
+            of_property
+            if of_property in recorded
+            else shards.seconds_table_entry_name(case.kind, case.subject)
+        )
 
     counts: dict[str, int] = collections.Counter()
     for case in (full or plan).cases:
@@ -375,7 +393,7 @@ def expected_seconds(mode: str, plan: Plan, full: Plan | None = None) -> dict[st
     }
 
 
-def full_plan_of_mode(prepared: Prepared) -> Plan:
+def full_plan_of_mode(prepared: BringUpOutput) -> Plan:
     """Return the plan of level full in the mode in which the target was brought up."""
     in_mode = {(kind, name) for kind, name in prepared["here"]}
     cases = Plan.from_json(prepared["full"]).cases
@@ -392,7 +410,7 @@ def recheck_oracle_values(rounds: Rounds) -> None:
     ]
     if not events:
         return
-    processes = min(rounds.options.processes(rounds.mode), -(-len(events) // _EVENTS))
+    processes = min(rounds.options.process_count(rounds.mode), -(-len(events) // _EVENTS))
     share = -(-len(events) // processes)
     parts = [events[first : first + share] for first in range(0, len(events), share)]
     checks = _recheck_parts(rounds, parts)
@@ -431,24 +449,26 @@ def _failed_recheck(end: ChildEnd) -> OracleCheck:
 
 
 def _require_patterns_to_match(
-    book: TargetExpectations, prepared: Prepared, mode: str, day: datetime.date
+    target_expectations: TargetExpectations, prepared: BringUpOutput, mode: str, day: datetime.date
 ) -> None:
     """Raise UsageError if the id of an expectation matches no result of the full level.
 
     Check nothing if torch is newer than the manifest, because results may be absent on that version.
     """
     version = prepared["facts"]["torch"]["version"]
-    if manifest.version_to_judge_by(version) != version:
+    if manifest.version_for_expectations(version) != version:
         return
-    index = Index(Plan.from_json(prepared["full"]).result_ids())
-    active = book.active(mode, day, version)
-    lost = [entry for entry in active if not index.matching(entry.id)]
+    index = ResultIdIndex(Plan.from_json(prepared["full"]).result_ids())
+    active = target_expectations.active_entries(mode, day, version)
+    lost = [entry for entry in active if not index.ids_matching(entry.id)]
     if lost:
-        names = "; ".join(f"{entry}{did_you_mean(index, entry.id)}" for entry in lost[:10])
+        names = "; ".join(f"{entry}{did_you_mean_text(index, entry.id)}" for entry in lost[:10])
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def wildcard_reach(book: TargetExpectations, prepared: Prepared, mode: str) -> dict[str, int]:
+def wildcard_match_counts(
+    target_expectations: TargetExpectations, prepared: BringUpOutput, mode: str
+) -> dict[str, int]:
     """Return, for each expectation pattern with a wildcard, the number of results of the full level in this
     mode that the pattern matches.
     """
@@ -460,24 +480,26 @@ def wildcard_reach(book: TargetExpectations, prepared: Prepared, mode: str) -> d
             if (case.kind, case.property) in mode_properties
         ]
     )
-    index = Index(full.result_ids())
-    version = manifest.version_to_judge_by(prepared["facts"]["torch"]["version"])
-    patterns = {entry.id for entry in book.entries if entry.applies_to(mode, version)}
-    return {pattern: len(index.matching(pattern)) for pattern in sorted(patterns) if not is_literal(pattern)}
+    index = ResultIdIndex(full.result_ids())
+    version = manifest.version_for_expectations(prepared["facts"]["torch"]["version"])
+    patterns = {entry.id for entry in target_expectations.entries if entry.applies_to(mode, version)}
+    return {
+        pattern: len(index.ids_matching(pattern)) for pattern in sorted(patterns) if not is_literal(pattern)
+    }
 
 
-def did_you_mean(index: Index, pattern: str) -> str:
+def did_you_mean_text(index: ResultIdIndex, pattern: str) -> str:
     """Return the suggestion ``(did you mean …?)`` for a pattern that matches no result, or an empty text."""
-    candidates = index.nearest(pattern)
+    candidates = index.nearest_ids(pattern)
     return f" (did you mean {' or '.join(candidates)}?)" if candidates else ""
 
 
 def journal_header(
-    options: Request,
+    options: RunRequest,
     mode: str,
-    prepared: Prepared,
+    prepared: BringUpOutput,
     level: Plan,
-    book: TargetExpectations,
+    target_expectations: TargetExpectations,
     started: datetime.datetime,
     left_out: int,
 ) -> Header:
@@ -497,13 +519,13 @@ def journal_header(
         "seed": options.seed,
         "parity": options.parity,
         "started": started.isoformat(timespec="seconds"),
-        "workers": options.processes(mode),
+        "workers": options.process_count(mode),
         "facts": facts,
         "digests": {
             "suite": digests.suite_digest(),
             "manifest": level.digest(),
             "target": target.digest,
-            "expectations": book.digest,
+            "expectations": target_expectations.digest,
             "torch": f"{facts['torch']['version']} {facts['torch']['revision']}",
             "backend": facts["backend"]["digest"],
         },

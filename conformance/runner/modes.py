@@ -9,7 +9,7 @@ from conformance.errors import UsageError
 from conformance.target.file import TargetFile
 
 
-def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
+def is_mode_allowed_on_version(target: TargetFile, mode: str, torch_version: str) -> bool:
     """Return True if ``mode_builds`` of the target file allows a mode on this version of torch."""
     build = target.mode_builds.get(mode, "any")
     return build == "any" or (build == "fork-like") == installed_torch.is_fork_like(torch_version)
@@ -28,7 +28,7 @@ def selected_modes(target: TargetFile, mode_option: str | None) -> list[str]:
             raise UsageError(f"--mode {mode_option} names a mode twice; name each once")
         return modes
     torch_version = installed_torch.version()
-    modes = [mode for mode in target.modes if runs_on(target, mode, torch_version)]
+    modes = [mode for mode in target.modes if is_mode_allowed_on_version(target, mode, torch_version)]
     if not modes:
         raise UsageError(
             f"target {target.name!r} has no mode that runs on torch {torch_version}; install a build for "

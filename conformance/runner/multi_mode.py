@@ -8,13 +8,13 @@ from collections.abc import Callable
 from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.model.records import Leg
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.report import output_files
 from conformance.results import document, exit_codes, run_folder
 from conformance.runner import leg
 
 
-def run_modes(options: Request) -> list[Leg]:
+def run_modes(options: RunRequest) -> list[Leg]:
     """Run one leg per mode, with the output folder ``legs/BUILD-MODE``, and return the legs.
 
     If a mode cannot start, its leg has exit code 2 and the other modes still run. A mode in which the user's
@@ -40,7 +40,7 @@ def run_modes(options: Request) -> list[Leg]:
 
     try:
         legs = run_each_mode(options, run_one_mode, has_started=lambda: bool(started) or options.part)
-    except leg.Interrupted:
+    except leg.RunInterrupted:
         if not started:
             raise KeyboardInterrupt from None
         raise
@@ -50,7 +50,7 @@ def run_modes(options: Request) -> list[Leg]:
 
 
 def run_each_mode(
-    options: Request, run_mode: Callable[[str], Leg], *, has_started: Callable[[], bool] = lambda: True
+    options: RunRequest, run_mode: Callable[[str], Leg], *, has_started: Callable[[], bool] = lambda: True
 ) -> list[Leg]:
     """Call ``run_mode`` for each mode of a run, write each leg's reports, and return the legs.
 
@@ -67,16 +67,16 @@ def run_each_mode(
         except leg.NothingToRun as nothing:
             print(f"mode {mode} is omitted: {nothing}", file=sys.stderr)
             continue
-        except leg.Interrupted as stop:
+        except leg.RunInterrupted as stop:
             legs += stop.legs
             output_files.write_reports(folder, legs[-1:])
-            raise leg.Interrupted(legs) from None
+            raise leg.RunInterrupted(legs) from None
         except KeyboardInterrupt:
             # The user stopped the run before this leg had a journal. Add a leg without results, so that the
             # results document does not look like a complete run of fewer modes.
             reason = "the user stopped the run before this mode began"
             legs.append(document.leg_not_run(options, mode, build, reason, code=exit_codes.INCOMPLETE))
-            raise leg.Interrupted(legs) from None
+            raise leg.RunInterrupted(legs) from None
         except UsageError as error:
             errors.append(error)
             print(f"mode {mode} did not run: {error}", file=sys.stderr)

@@ -24,14 +24,14 @@ class PrestartedWorker:
         command = [sys.executable, "-m", "conformance.worker.prestart"]
         self._child: Child | None = Child.exec(command, self._environment, log=self._log, channel=True)
 
-    def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Child | None:
+    def start_pytest(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Child | None:
         """Start pytest in the prestarted process and return the process, or None if that is impossible.
 
         The process runs pytest only once, and only if it was started with the same ``environment``.
         """
         child = self._child
         if child is None or child.has_ended() or dict(environment) != self._environment:
-            self.end()
+            self.stop_if_unused()
             return None
         self._child = None
         child.send(json.dumps(list(arguments)).encode())
@@ -44,13 +44,13 @@ class PrestartedWorker:
         with log.open("ab") as file, self._log.open("rb") as output:
             shutil.copyfileobj(output, file)
 
-    def end(self) -> None:
+    def stop_if_unused(self) -> None:
         """Stop the process unless pytest was started in it."""
         child, self._child = self._child, None
         if child is not None:
             child.stop()
 
-    def close(self) -> None:
+    def stop_and_delete_log(self) -> None:
         """Stop the process unless pytest was started in it, and delete its log."""
-        self.end()
+        self.stop_if_unused()
         self._folder.cleanup()

@@ -29,7 +29,7 @@ _PRIOR = 2.0
 
 
 @dataclasses.dataclass
-class _Seconds:
+class _PropertySeconds:
     """Seconds of one property. ``planned`` are the expected seconds of all its results, ``done`` of the
     finished results, and ``counted`` of the results that finished in this run. ``took`` is the
     actual duration of the counted results.
@@ -40,7 +40,7 @@ class _Seconds:
     counted: float = 0.0
     took: float = 0.0
 
-    def left(self, mean: float) -> float:
+    def estimated_seconds_left(self, mean: float) -> float:
         """Return the estimated duration of the missing results. ``mean`` is the mean ratio, over all
         properties, of the duration to the expected seconds.
         """
@@ -78,7 +78,7 @@ class Progress:
         self._dirty = False
         #: The results counted so far, and the seconds of each property.
         self._counted = 0
-        self._properties: dict[str, _Seconds] = collections.defaultdict(_Seconds)
+        self._properties: dict[str, _PropertySeconds] = collections.defaultdict(_PropertySeconds)
         for result_id, expected in expected_seconds.items():
             self._properties[_property_of(result_id)].planned += expected
         self._count_done(before=True)
@@ -100,7 +100,7 @@ class Progress:
         if not self.loud or now < self._next:
             return
         self._next = now + (0.5 if self.terminal else 60.0)
-        text = self.line(now - self._started)
+        text = self.progress_line(now - self._started)
         if self.terminal:
             self.out.write(f"\r\x1b[K{text}")
             self._dirty = True
@@ -120,7 +120,7 @@ class Progress:
             return False
         return row["verdict"] == Verdict.FAIL.value and bases_of_failures(row) == {Basis.PARITY.value}
 
-    def line(self, seconds: float) -> str:
+    def progress_line(self, seconds: float) -> str:
         """Return the progress line: percentage, counts, rate and remaining time after ``seconds``.
 
         The failures include expected failures, because expectations are applied only at the end of the run.
@@ -162,7 +162,10 @@ class Progress:
         counted = sum(property_seconds.counted for property_seconds in self._properties.values())
         if took <= 0 or counted <= 0:
             return None
-        left = sum(property_seconds.left(took / counted) for property_seconds in self._properties.values())
+        left = sum(
+            property_seconds.estimated_seconds_left(took / counted)
+            for property_seconds in self._properties.values()
+        )
         again = self._seconds_of_second_attempts(self.run_state.results_to_retry())
         # Scale by the ratio of elapsed time to durations so far, which reflects parallel workers and process
         # starts.
@@ -175,7 +178,7 @@ class Progress:
         for result_id in results:
             row = self.run_state.attempts[result_id][-1]
             took = row.get("seconds", 0.0)
-            if row["verdict"] == Verdict.TIMEOUT.value and self.run_state.workers_may_wait:
+            if row["verdict"] == Verdict.TIMEOUT.value and self.run_state.can_workers_wait:
                 longest_wait = max(longest_wait, took)
                 took = _WAITING
             seconds += max(_PROCESS_START, took)

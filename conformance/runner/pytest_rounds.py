@@ -14,11 +14,11 @@ import pytest
 
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan.plan import Plan
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.process_control import memory_limit, supervisor
-from conformance.process_control.child import Child, How
+from conformance.process_control.child import Child, EndKind
 from conformance.process_control.watchdog import timed_out_and_traceback
-from conformance.results.journal import Journal, Tail
+from conformance.results.journal import Journal, JournalTail
 from conformance.results.run_state import RunState, Worker
 from conformance.runner import child_environment
 from conformance.runner.prestarted_worker import PrestartedWorker
@@ -44,11 +44,11 @@ class TooManyLostWorkers(Exception):
 class Rounds:
     """Runs the rounds of one leg. It applies the events of the journal to ``run_state``."""
 
-    options: Request
+    options: RunRequest
     mode: str
     folder: Path
     journal: Journal
-    tail: Tail
+    tail: JournalTail
     run_state: RunState
     progress: Callable[[], None]
     number: int = 0
@@ -56,12 +56,18 @@ class Rounds:
     warm: PrestartedWorker | None = None
 
     def run(
-        self, plan: Plan, *, workers: int, attempt: int, patient: bool = False, alone: bool = False
+        self,
+        plan: Plan,
+        *,
+        workers: int,
+        attempt: int,
+        continue_after_losses: bool = False,
+        alone: bool = False,
     ) -> None:
         """Run one round over a plan, and record a result for every worker that was lost.
 
-        A ``patient`` round continues after any number of lost workers, because its results are likely to end
-        their processes. A round that runs ``alone`` has no additional workers.
+        A ``continue_after_losses`` round continues after any number of lost workers, because its results are
+        likely to end their processes. A round that runs ``alone`` has no additional workers.
 
         Raises:
             TooManyLostWorkers: too many workers in a row were lost, and no result passes any more.
@@ -81,7 +87,7 @@ class Rounds:
             self._close_prestarted_worker()
             arguments = [
                 *self._pytest_arguments(file, attempt),
-                *self._xdist_arguments(workers, 0 if alone else self._most_additional),
+                *self._xdist_arguments(workers, 0 if alone else self._max_additional_workers),
             ]
         child, warm = self._start_pytest(arguments, log)
         try:
@@ -89,7 +95,7 @@ class Rounds:
                 end = supervisor.wait_for_end(
                     child,
                     silence=self.options.timeout + _SILENCE,
-                    heartbeat=functools.partial(self._heartbeat, patient=patient),
+                    heartbeat=functools.partial(self._heartbeat, continue_after_losses=continue_after_losses),
                 )
         finally:
             file.unlink(missing_ok=True)
@@ -99,11 +105,11 @@ class Rounds:
             self.read_events(final=True)
         if end.code == pytest.ExitCode.INTERNAL_ERROR:
             self.journal.write("problem", message=f"pytest failed in round {self.number}; see {log}")
-        self._record_lost(stalled=end.how is How.STALLED)
+        self._record_lost(stalled=end.how is EndKind.STALLED)
 
     def _close_prestarted_worker(self) -> None:
         if self.warm is not None:
-            self.warm.close()
+            self.warm.stop_and_delete_log()
             self.warm = None
 
     def _start_pytest(self, arguments: list[str], log: Path) -> tuple[Child, PrestartedWorker | None]:
@@ -111,20 +117,20 @@ class Rounds:
         environment = child_environment.environment_variables(self.options, self.mode)
         warm, self.warm = self.warm, None
         if warm is not None:
-            child = warm.run(arguments, environment)
+            child = warm.start_pytest(arguments, environment)
             if child is not None:
                 return child, warm
-            warm.close()
+            warm.stop_and_delete_log()
         return Child.exec([sys.executable, "-m", "pytest", *arguments], environment, log=log), None
 
     @property
-    def _most_additional(self) -> int:
+    def _max_additional_workers(self) -> int:
         """The maximum number of additional workers. It is 0 in a run with one worker, because two
         processes may not be able to use the device.
         """
-        if self.options.workers_of(self.mode) == 1:
+        if self.options.worker_count(self.mode) == 1:
             return 0
-        return min(_ADDITIONAL_WORKERS, memory_limit.workers_that_may_wait())
+        return min(_ADDITIONAL_WORKERS, memory_limit.max_waiting_workers())
 
     @staticmethod
     def _xdist_arguments(workers: int, additional: int) -> list[str]:
@@ -147,13 +153,13 @@ class Rounds:
             command += ["--conformance-extra", module]
         return command
 
-    def _heartbeat(self, *, patient: bool) -> bool:
+    def _heartbeat(self, *, continue_after_losses: bool) -> bool:
         """Return whether the journal has new events; raise TooManyLostWorkers if the run must stop."""
         events = self.read_events()
         # Every worker starts once without a loss, also an additional worker.
-        started = MAX_LOSSES + self.options.workers + self._most_additional
+        started = MAX_LOSSES + self.options.workers + self._max_additional_workers
         lost_too_many = self.run_state.starts_without_pass > started
-        if lost_too_many and not patient and not self._a_passed_result_passes_again():
+        if lost_too_many and not continue_after_losses and not self._does_passed_result_pass_again():
             raise TooManyLostWorkers(
                 f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result, and the "
                 "last result that passed does not pass again. Run `conformance doctor`."
@@ -161,7 +167,7 @@ class Rounds:
         self.progress()
         return events > 0
 
-    def _a_passed_result_passes_again(self) -> bool:
+    def _does_passed_result_pass_again(self) -> bool:
         """Rerun the last result that passed in a separate process. Return True if it passes again: the device
         then works, and only the current results end their processes.
         """
@@ -169,7 +175,7 @@ class Rounds:
         if passed is None or self.run_state.plan is None:
             return False
         file = self.folder / "plan-passed.json"
-        Plan.from_json(self.run_state.plan).only([passed]).write(file)
+        Plan.from_json(self.run_state.plan).with_results([passed]).write(file)
         attempt = self.run_state.attempts[passed][-1].get("attempt", 1) + 1
         log = self.folder / "logs" / "passed-result.txt"
         try:
@@ -274,7 +280,7 @@ class Rounds:
         timed_out, traceback = timed_out_and_traceback(self.folder / "tracebacks" / f"{worker.name}.txt")
         if worker.probing is not None:
             return None
-        result_id = worker.open or worker.last
+        result_id = worker.running_result or worker.last
         if result_id is None:
             self.journal.write(
                 "problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}"
@@ -288,7 +294,7 @@ class Rounds:
                 message += ", and the watchdog did not end the process"
         else:
             verdict, kind = Verdict.CRASH, Kind.CRASH
-            when = "" if worker.open else " after this result, before the next"
+            when = "" if worker.running_result else " after this result, before the next"
             signal_name = traceback.partition("\n")[0]
             how = f": {signal_name}" if signal_name else " without a traceback, as after os._exit or SIGKILL"
             message = f"the process ended{when}{how}"

@@ -18,11 +18,11 @@ from conformance.model import digests, seeds
 from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.plan.plan import Plan, Shard
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.report import output_files
 from conformance.results import document
 from conformance.results import run_folder as outputs
-from conformance.results.journal import Journal, Tail
+from conformance.results.journal import Journal, JournalTail
 from conformance.results.merge import describe_option
 from conformance.results.run_state import RunState
 from conformance.runner import leg, multi_mode
@@ -64,13 +64,13 @@ class InterruptedLeg:
     run_state: RunState
     header: Header
     plan: PlanTable
-    tail: Tail
+    tail: JournalTail
 
 
 def read_run(folder: Path) -> InterruptedLeg:
     """Return the state of a leg from its journal; raise UsageError if the leg cannot be resumed."""
     path = folder / "journal.jsonl"
-    tail = Tail(path)
+    tail = JournalTail(path)
     run_state = RunState()
     for event in tail.read():
         run_state.apply(event)
@@ -82,7 +82,7 @@ def read_run(folder: Path) -> InterruptedLeg:
     return InterruptedLeg(run_state, header, plan, tail)
 
 
-def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
+def resume_request(folder: Path, resume_options: ResumeOptions) -> RunRequest:
     """Return the options of the run in an output folder; raise UsageError if the folder has no run."""
     journals = outputs.journal_paths(folder)
     if not journals:
@@ -99,7 +99,7 @@ def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
         )
     try:
         recorded_options = header["options"]
-        return Request(
+        return RunRequest(
             target=target_file.load(recorded_options["target"]),
             target_argument=recorded_options["target"],
             modes=tuple(recorded_options["modes"]),
@@ -121,7 +121,7 @@ def resume_request(folder: Path, resume_options: ResumeOptions) -> Request:
         raise UsageError(f"journal of {parts[0]} is damaged ({error!r}); start a new run") from None
 
 
-def resume_run(chosen: Request, *, failed: bool) -> list[Leg]:
+def resume_run(chosen: RunRequest, *, failed: bool) -> list[Leg]:
     """Resume every leg of a run: rerun failures if ``failed``, else run missing results.
 
     Raise UsageError if an input that determines results has changed.
@@ -144,22 +144,22 @@ def resume_run(chosen: Request, *, failed: bool) -> list[Leg]:
         try:
             return resume_leg(chosen, mode, folders[mode], failed=failed)
         except UsageError as error:
-            raise _Refused(str(error)) from None
+            raise _LegNotResumable(str(error)) from None
 
     try:
         return multi_mode.run_each_mode(chosen, resume_or_run_mode)
-    except _Refused as error:
+    except _LegNotResumable as error:
         raise UsageError(str(error)) from None
-    except leg.Interrupted as stop:
+    except leg.RunInterrupted as stop:
         finished_modes = {finished_leg["mode"] for finished_leg in stop.legs}
         later = [folders[mode] for mode in chosen.modes if has_started[mode] and mode not in finished_modes]
-        book = _expectations_of(chosen)
-        raise leg.Interrupted(
+        book = _load_expectations_of_request(chosen)
+        raise leg.RunInterrupted(
             [*stop.legs, *(output_files.leg_from_journal(each, book) for each in later)]
         ) from None
 
 
-def _leg_folders(chosen: Request) -> dict[str, Path]:
+def _leg_folders(chosen: RunRequest) -> dict[str, Path]:
     """Return the folder of each mode's leg."""
     if (chosen.output / "journal.jsonl").is_file():
         return {chosen.modes[0]: chosen.output}
@@ -167,7 +167,7 @@ def _leg_folders(chosen: Request) -> dict[str, Path]:
     return {mode: chosen.output / "legs" / installed_torch.leg_name(build, mode) for mode in chosen.modes}
 
 
-def finished_results(chosen: Request, *, failed: bool) -> Document | None:
+def finished_results(chosen: RunRequest, *, failed: bool) -> Document | None:
     """Return the results document of a run that is complete; return None if results may be left to run.
 
     This function reads only the output folder and does not bring up the target, which takes many seconds.
@@ -176,10 +176,10 @@ def finished_results(chosen: Request, *, failed: bool) -> Document | None:
     started_folders = [folder for folder in folders.values() if (folder / "journal.jsonl").is_file()]
     # A mode for which nothing was selected has no journal. The run may be complete without this mode.
     if not started_folders or (
-        len(started_folders) < len(folders) and not outputs.is_complete(chosen.output)
+        len(started_folders) < len(folders) and not outputs.is_run_complete(chosen.output)
     ):
         return None
-    book = _expectations_of(chosen)
+    book = _load_expectations_of_request(chosen)
     current_digests = {
         "suite": digests.suite_digest(),
         "target": chosen.target.digest,
@@ -206,24 +206,24 @@ def finished_results(chosen: Request, *, failed: bool) -> Document | None:
     return output_files.write_reports(chosen.output, legs)
 
 
-class _Refused(Exception):
+class _LegNotResumable(Exception):
     """A leg cannot be resumed. The run stops, so that no empty leg replaces the results of this leg."""
 
 
-def _expectations_of(chosen: Request) -> TargetExpectations:
+def _load_expectations_of_request(chosen: RunRequest) -> TargetExpectations:
     return entries.load_expectations(
         entries.expectation_files(chosen.target.name, chosen.target.expectations)
     )
 
 
-def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
+def resume_leg(chosen: RunRequest, mode: str, folder: Path, *, failed: bool) -> Leg:
     """Resume one leg and return it; raise Interrupted on Ctrl-C."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
     journal = Journal(folder / "journal.jsonl")
     if not journal.lock():
         raise UsageError(f"a run still writes to {folder}; wait until it ends, or stop it")
-    book = _expectations_of(chosen)
+    book = _load_expectations_of_request(chosen)
     prepared = leg.bring_up_target(chosen, mode)
     level, plan, left_out = leg.select_results(chosen, mode, prepared)
     run = read_run(folder)
@@ -248,7 +248,7 @@ def resume_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg
         if failures is None:
             leg.run_rounds(rounds, plan)
         else:
-            rerun_results(rounds, plan.only(failures))
+            rerun_results(rounds, plan.with_results(failures))
 
     finished_leg = leg.finish_leg(rounds, run_remaining_results, progress, book, started.date(), clock)
     if run.tail.damaged:
@@ -292,11 +292,11 @@ def _run_attempt(rounds: Rounds, pending: Plan, attempt: int) -> None:
         idle = idle + 1 if len(pending) == before else 0
 
 
-def _failed_results_to_rerun(run_state: RunState, book: TargetExpectations) -> list[str]:
+def _failed_results_to_rerun(run_state: RunState, target_expectations: TargetExpectations) -> list[str]:
     """Return the ids of the failed results; raise UsageError if results are missing, because they must run
     first.
     """
-    so_far = document.leg_of_run(run_state, book)
+    so_far = document.leg_of_run(run_state, target_expectations)
     if so_far["missing"]["count"]:
         raise UsageError(
             f"{so_far['missing']['count']} results of {so_far['name']} are missing; run --resume first"

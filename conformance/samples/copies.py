@@ -271,7 +271,7 @@ def _require_same_metadata(copy: torch.Tensor, source: torch.Tensor, *, layouts:
             raise WrongCopy(Kind.METADATA, "copies", text)
 
 
-def copier_to(target: Target, device: torch.device | None = None, *, check: bool = True) -> Copier:
+def make_copier(target: Target, device: torch.device | None = None, *, check: bool = True) -> Copier:
     """Return a copier to ``device``, by default the target's device.
 
     Copies on the target's device have strides, offsets and lazy bits only if the target declares them.
@@ -302,7 +302,7 @@ def to_device(
     """
     if recorder is not None and recorder.watch is not None:
         recorder.watch(sample)
-    copier = copier_to(target, check=check)
+    copier = make_copier(target, check=check)
     try:
         input, args, kwargs = copier.copy_tree(sample.arguments)
         for position in sample.cpu_positions:

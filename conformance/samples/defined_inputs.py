@@ -13,7 +13,7 @@ import torch
 NAN_IS_UNSPECIFIED = frozenset({"sign", "sgn", "hypot", "threshold", "hardshrink"})
 
 
-def with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequence[Any]:
+def inputs_with_documented_results(operator: str, sample_inputs: Sequence[Any]) -> Sequence[Any]:
     """Return the SampleInputs of an operator whose results are documented.
 
     For operators of :data:`NAN_IS_UNSPECIFIED`, NaN is replaced by 1. For linalg.lstsq, inputs with a

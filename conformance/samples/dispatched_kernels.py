@@ -32,7 +32,7 @@ def base_name(name: str) -> str:
 
 
 @dataclasses.dataclass
-class Kernels:
+class KernelNames:
     """Names of the kernels that a call runs.
 
     ``recordable`` kernels can be part of a captured graph. A ``host`` kernel reads tensor values on the host
@@ -47,7 +47,7 @@ class Kernels:
 class _KernelRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.kernels = Kernels()
+        self.kernels = KernelNames()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -81,18 +81,18 @@ def needs_values_on_host(func: Any, args: Any = ()) -> bool:
     return base_name(func._schema.name) in _VALUE_CHECKS
 
 
-def kernels_of(op: Callable[..., Any], sample: Sample) -> Kernels | None:
+def kernels_of(op: Callable[..., Any], sample: Sample) -> KernelNames | None:
     """Return the kernels that a call runs on the CPU, or None if the call raises an exception."""
     host = to_host(sample)
     with torch.no_grad():
         return kernels_run_by(lambda: host.call(op))
 
 
-def kernels_run_by(function: Callable[[], Any]) -> Kernels | None:
+def kernels_run_by(function: Callable[[], Any]) -> KernelNames | None:
     """Return the kernels that ``function`` runs on the CPU, or None if ``function`` raises an exception."""
     recorder = _KernelRecorder()
     try:
-        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), recorder:
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings(), recorder:
             function()
     except Exception:
         return None
@@ -110,8 +110,8 @@ def kernels_needing_host(function: Callable[[], Any]) -> frozenset[str]:
     try:
         with (
             torch_testing_internals.torch_seeded(0),
-            torch_testing_internals.quiet(),
-            torch_testing_internals.operator_names_recorded() as names,
+            torch_testing_internals.silence_warnings(),
+            torch_testing_internals.record_operator_names() as names,
         ):
             function()
     except Exception:

@@ -97,7 +97,7 @@ class Enlargement:
     scope: str
     grows: bool = True
 
-    def enlarged_to(self, size: int) -> Sample | None:
+    def enlarge_sample(self, size: int) -> Sample | None:
         """Return the sample enlarged to about ``size`` elements in its first tensor, or None if the sample
         cannot be enlarged in this way.
         """
@@ -147,7 +147,7 @@ def enlargements(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
         for change in _GROWTHS:
             enlargement = Enlargement(sample, change, scope)
             small, large = (
-                _largest_result_numel(subject, enlargement.enlarged_to(size)) for size in _TRIAL_SIZES
+                _largest_result_numel(subject, enlargement.enlarge_sample(size)) for size in _TRIAL_SIZES
             )
             if small is None or large is None or large > small * 2 * _TRIAL_SIZES[1] // _TRIAL_SIZES[0]:
                 continue
@@ -165,7 +165,7 @@ def _largest_result_numel(subject: Subject, sample: Sample | None) -> int | None
     if sample is None:
         return None
     info = find(subject.kind, subject.name).info
-    with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
+    with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings(), torch.no_grad():
         outcome = attempt(lambda: sample.call(info.op))
     if not outcome.ok:
         return None

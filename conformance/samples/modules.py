@@ -44,7 +44,7 @@ class ModuleSample:
     def module(self) -> torch.nn.Module:
         """Return a private copy of the module on the CPU, in the dtype and mode of the sample."""
         if self._module is None:
-            with torch_testing_internals.torch_seeded(self.seed), torch_testing_internals.quiet():
+            with torch_testing_internals.torch_seeded(self.seed), torch_testing_internals.silence_warnings():
                 self._module = self._build()
         return copy.deepcopy(self._module)
 

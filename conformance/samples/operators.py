@@ -20,7 +20,7 @@ from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.samples import memory_gaps, sample_limit
 from conformance.samples.cache import SubjectCache
-from conformance.samples.defined_inputs import with_documented_results
+from conformance.samples.defined_inputs import inputs_with_documented_results
 from conformance.subjects.torch_databases import Subject
 
 
@@ -80,7 +80,7 @@ def _has_zero_elements(sample: Sample) -> bool:
     return any(tensor.numel() == 0 for tensor in sample.tensors())
 
 
-def _call_form(sample: Sample) -> tuple[Any, ...]:
+def _form_of_arguments(sample: Sample) -> tuple[Any, ...]:
     """Return the ranks of the tensors, the types of the other arguments and the keyword names."""
     leaf_forms = [leaf.dim() if isinstance(leaf, torch.Tensor) else type(leaf).__name__
              for leaf in trees.leaves((sample.input, sample.args))]  # fmt: skip
@@ -168,7 +168,7 @@ class SampleSet:
             return [self[i] for i in range(len(self._samples))]
         firsts: dict[tuple[Any, ...], int] = {}
         for index, sample in enumerate(self._samples):
-            firsts.setdefault((_has_zero_elements(sample), *_call_form(sample)), index)
+            firsts.setdefault((_has_zero_elements(sample), *_form_of_arguments(sample)), index)
         picked = [index for form, index in sorted(firsts.items(), key=lambda item: (item[0][0], item[1]))]
         picked = picked[:limit]
         for index in evenly_spaced_indices(len(self._samples), 2 * limit):
@@ -276,7 +276,7 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
         sample_inputs = torch_testing_internals.sample_inputs(
             _unmodified_op_info(subject), dtype, requires_grad=requires_grad, seed=seed
         )
-        return with_documented_results(subject.name, sample_inputs)
+        return inputs_with_documented_results(subject.name, sample_inputs)
 
     return _cached(subject, ("samples", dtype_name(dtype), requires_grad), make)
 
@@ -290,7 +290,7 @@ def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
     seed = torch_testing_internals.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        sample_inputs = with_documented_results(
+        sample_inputs = inputs_with_documented_results(
             subject.name,
             torch_testing_internals.reference_inputs(_unmodified_op_info(subject), dtype, seed=seed),
         )

@@ -31,7 +31,7 @@ Optimizer = torch.optim.Optimizer
 
 
 @dataclasses.dataclass
-class Problem:
+class OptimizationProblem:
     """Private parameters on one device, with their gradients for each step."""
 
     parameters: list[torch.Tensor]
@@ -67,11 +67,11 @@ class OptimizerSample:
         """True if the learning rate is a tensor."""
         return isinstance(self.options.get("lr"), torch.Tensor)
 
-    def problem(self, copier: Copier | None = None) -> Problem:
+    def problem(self, copier: Copier | None = None) -> OptimizationProblem:
         """Return private copies of the parameters and gradients, by default on the CPU."""
         copier = copier or Copier(torch.device("cpu"))
         parameters, gradients = copier.copy_tree((self.parameters, self.gradients))
-        return Problem([parameter.requires_grad_(True) for parameter in parameters], gradients)
+        return OptimizationProblem([parameter.requires_grad_(True) for parameter in parameters], gradients)
 
     def build(self, parameters: Any, **options: Any) -> Optimizer:
         """Return an optimizer for ``parameters`` with private copies of the sample's options, overridden by

@@ -16,7 +16,7 @@ from conformance.framework import trees
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier, to_host
 from conformance.samples.handmade_calls import calls
-from conformance.samples.handmade_calls.calls import Maker
+from conformance.samples.handmade_calls.calls import TensorMaker
 from conformance.samples.handmade_calls.discriminating import DISCRIMINATING_CALLS
 from conformance.samples.operators import (
     LARGE_SAMPLE_ELEMENTS,
@@ -27,7 +27,7 @@ from conformance.samples.operators import (
     evenly_spaced_indices,
     samples_of,
 )
-from conformance.subjects.overloads import function_of, name_without_namespace
+from conformance.subjects.overloads import functional_form_of, name_without_namespace
 from conformance.subjects.torch_databases import Subject, find
 
 #: The number of samples of an operator that are run to record its calls.
@@ -64,7 +64,7 @@ class CallRecording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace == "aten":
             name = self._names.get(func)
             if name is None:
-                name = self._names[func] = name_without_namespace(function_of(func))
+                name = self._names[func] = name_without_namespace(functional_form_of(func))
             self._record_call(func, name, args, kwargs)
         return func(*args, **kwargs)
 
@@ -95,7 +95,7 @@ def record_calls(
     """
     host = to_host(sample)
     try:
-        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), recording:
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings(), recording:
             if not backward:
                 with torch.no_grad():
                     host.call(operator.info.op)
@@ -114,7 +114,7 @@ def _integer_gradient(name: str, root: torch.Tensor) -> torch.Tensor:
     The integers are exact in every dtype and not all equal, so that a kernel that reads a wrong element is
     detected.
     """
-    return Maker(name, dtype_name(root.dtype)).values(*root.shape, low=-2, high=2)
+    return TensorMaker(name, dtype_name(root.dtype)).values(*root.shape, low=-2, high=2)
 
 
 _cache: SubjectCache[tuple[str, str], SampleSet] = SubjectCache()
@@ -293,7 +293,7 @@ def _two_dimensional_call(subject: Subject, dtype: str, ordered: list[Sample]) -
             return value
         if rows:
             return value.reshape(shape)
-        return Maker(subject.name, dtype_name(value.dtype)).values(*shape)
+        return TensorMaker(subject.name, dtype_name(value.dtype)).values(*shape)
 
     input, args, kwargs = trees.tree_map(make_two_dimensional, best.arguments)
     yield best.replace(input=input, args=args, kwargs=kwargs)

@@ -13,12 +13,12 @@ from typing import Any
 from conformance.errors import UsageError
 from conformance.query import language
 from conformance.site import badges, cell_state, explore, feeds, interop, pages
-from conformance.site.build_columns import release
+from conformance.site.build_columns import release_numbers
 from conformance.site.matrix_cells import Cell
 from conformance.site.matrix_cells import cells as cells_of
 from conformance.site.registry import Backend
 from conformance.site.store.store import Store, sorted_keys
-from conformance.site.submissions import Refused
+from conformance.site.submissions import RefusedRun
 
 #: The file that marks a folder as a site. Only a folder with this file is ever replaced.
 MARK = ".conformance-site"
@@ -90,7 +90,7 @@ def _write_site(
     output: Path,
     registry: Mapping[str, Backend],
     cells: Sequence[Cell],
-    refused: Sequence[Refused],
+    refused: Sequence[RefusedRun],
     today: datetime.date,
     included: Sequence[str],
 ) -> None:
@@ -105,10 +105,10 @@ def _write_site(
         shutil.copyfile(asset, output / asset.name)
     explore.write_data(output / "data", registry, cells)
     (output / "explore.html").write_text(pages.explore_page(today, included))
-    stand_ins = [backend.id for backend in registry.values() if backend.stand_in]
+    variants = [backend.id for backend in registry.values() if backend.stand_in]
     (output / "glossary.html").write_text(pages.glossary_page(today, included))
     (output / "interop.html").write_text(
-        pages.interop_page(interop.interop_scores(cells, stand_ins), cells, today, included)
+        pages.interop_page(interop.interop_scores(cells, variants), cells, today, included)
     )
     (output / "index.html").write_text(pages.index_page(registry, cells, refused, today, included))
     for backend in registry.values():
@@ -132,15 +132,21 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
     for mode in dict.fromkeys(cell.mode for cell in of_backend):
         of_mode = [cell for cell in of_backend if cell.mode == mode]
         # A mode may run on one kind of build only: ignore builds on which the backend refuses to run.
-        ran = [cell for cell in of_mode if cell_state.state(cell) != "refused"] or of_mode
-        newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
-        worst_by_mode[mode] = max(newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.state(cell)))
+        ran = [cell for cell in of_mode if cell_state.cell_state(cell) != "refused"] or of_mode
+        newest = [
+            cell
+            for cell in ran
+            if release_numbers(cell.build.version) == release_numbers(ran[-1].build.version)
+        ]
+        worst_by_mode[mode] = max(
+            newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.cell_state(cell))
+        )
     for mode, cell in worst_by_mode.items():
-        state = cell_state.state(cell)
-        text = f"{state}: {cell_state.short(cell)}, torch {cell.build.version}"
+        state = cell_state.cell_state(cell)
+        text = f"{state}: {cell_state.short_cell_text(cell)}, torch {cell.build.version}"
         text = badges.badge(f"{backend.id} {mode}", state, text)
         (folder / f"{backend.id}-{mode}.svg").write_text(text)
-    states = [cell_state.state(cell) for cell in worst_by_mode.values()]
+    states = [cell_state.cell_state(cell) for cell in worst_by_mode.values()]
     worst = max(
         [state for state in states if state != "refused"] or states,
         key=cell_state.SEVERITY.index,
@@ -151,7 +157,10 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
 
 
 def site_data(
-    registry: Mapping[str, Backend], cells: Sequence[Cell], refused: Sequence[Refused], today: datetime.date
+    registry: Mapping[str, Backend],
+    cells: Sequence[Cell],
+    refused: Sequence[RefusedRun],
+    today: datetime.date,
 ) -> dict[str, Any]:
     """Return the content of all pages as JSON data."""
     return {
@@ -181,7 +190,7 @@ def _cells_data(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]
                 "kind": cell.build.kind,
                 "abi": cell.build.abi,
                 "mode": cell.mode,
-                "state": cell_state.state(cell),
+                "state": cell_state.cell_state(cell),
                 "age": cell.age,
                 "missing_since": cell.missing.isoformat() if cell.missing else None,
                 "runs": [

@@ -24,20 +24,20 @@ class Build:
         return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()[:90]
 
     @staticmethod
-    def of(leg: Leg) -> Build:
+    def from_leg(leg: Leg) -> Build:
         """Return the build of a leg."""
         # The results are untrusted: the value may have any type.
         facts: Mapping[str, object] = leg["facts"]
         stated = facts.get("torch")
         torch = stated if isinstance(stated, dict) else {}
-        return Build.named(leg["torch"], torch.get("kind"), torch.get("abi"))
+        return Build.from_untrusted_values(leg["torch"], torch.get("kind"), torch.get("abi"))
 
     @staticmethod
-    def named(version: object, kind: object, abi: object) -> Build:
+    def from_untrusted_values(version: object, kind: object, abi: object) -> Build:
         """Return a build from untrusted values, which are cut to the width of a column."""
         return Build(str(version)[:60], str(kind or "unknown")[:20], str(abi or "unknown")[:10])
 
 
-def release(version: str) -> tuple[int, ...]:
+def release_numbers(version: str) -> tuple[int, ...]:
     """Return the first three numbers of a version, or fewer, by which builds are sorted."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

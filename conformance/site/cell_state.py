@@ -22,7 +22,7 @@ STATES = {
 SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "missing", "incomplete", "fail")
 
 
-def state(cell: Cell | None) -> str:
+def cell_state(cell: Cell | None) -> str:
     """Return the state of a cell, one of ``STATES``. The state is ``unknown`` if the cell is None."""
     if cell is None:
         return "unknown"
@@ -35,20 +35,20 @@ def state(cell: Cell | None) -> str:
     )
 
 
-def short(cell: Cell | None) -> str:
+def short_cell_text(cell: Cell | None) -> str:
     """Return a short description of a cell: the level that it holds, and the share of passed results."""
     if cell is None:
         return "no result yet"
     run = cell.newest
-    name = state(cell)
+    name = cell_state(cell)
     if name in ("stale", "retired"):
-        return f"last seen {run.when.date()}"
+        return f"last seen {run.time_for_order.date()}"
     if name == "missing" and cell.missing is not None:
         return f"no result since {cell.missing.date()}"
     if run.status is LegStatus.REFUSED:
         return "does not run on this build"
     level = run.level or f"no level ({run.leg['level']} run)"
-    return f"{level}, {percent(run.share)} passed"
+    return f"{level}, {percent(run.passed_share)} passed"
 
 
 def percent(share: float) -> str:

@@ -111,7 +111,7 @@ def _index_data(
         name, subject = case.partition("/")[0], subject_of(case)
         subjects[subject] = operator_family(subject)
         if name not in properties:
-            statement = requirements.statement_of(name, subject)
+            statement = requirements.manifest_property_of(name, subject)
             properties[name] = {
                 "kind": requirements.OTHER if statement is None else statement.kind,
                 "promise": "" if statement is None else statement.promise,
@@ -132,7 +132,7 @@ def _index_data(
 
 
 def _series_data(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
-    nights = [] if cell.line is None else cell.line.nights
+    nights = [] if cell.line is None else cell.line.published_runs
     return {
         "backend": cell.backend,
         "name": registry[cell.backend].name if cell.backend in registry else cell.backend,
@@ -141,13 +141,13 @@ def _series_data(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
         "torch": cell.build.version,
         "kind": cell.build.kind,
         "slug": cell.build.slug,
-        "state": cell_state.state(cell),
+        "state": cell_state.cell_state(cell),
         "shown": next(number for number, night in enumerate(nights) if night is cell.newest),
         "target": str(cell.newest.leg["target"]["name"])[:60],
         "nights": [
             {
                 "run": night.run,
-                "day": night.when.date().isoformat(),
+                "day": night.time_for_order.date().isoformat(),
                 "torch": str(night.leg["torch"])[:60],
                 "backend": _backend_build(night.leg["facts"]),
                 "level": night.level,
@@ -219,7 +219,7 @@ def _record_history(
             _record_changes(
                 shard_for_case(shards, shard_by_case, case), case, number, number_of_run, began, old, verdicts
             )
-        table.apply(entry.change)
+        table.apply_delta(entry.change)
         if entry.night is cell.newest:
             newest_table = table if entry is cell.line.entries[-1] else table.copy()
             shown_table.cases, shown_table.details, shown_table.placements = (

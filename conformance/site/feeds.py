@@ -23,8 +23,8 @@ def feed_xml(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> s
         for night in cell.runs
         if night.regressed_count
     ]
-    regressions.sort(key=lambda pair: pair[1].when, reverse=True)
-    updated = regressions[0][1].when.isoformat() if regressions else f"{today}T00:00:00+00:00"
+    regressions.sort(key=lambda pair: pair[1].time_for_order, reverse=True)
+    updated = regressions[0][1].time_for_order.isoformat() if regressions else f"{today}T00:00:00+00:00"
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
         '<feed xmlns="http://www.w3.org/2005/Atom">',
@@ -44,7 +44,7 @@ def _entry_xml(cell: Cell, night: PublishedRun) -> str:
     names = [*night.regressed[:_NAMED], *([f"and {more} more"] if more else [])]
     title = (
         f"{night.regressed_count} results regressed: {cell.mode} on torch {cell.build.version}, "
-        f"{night.when.date()}"
+        f"{night.time_for_order.date()}"
     )
     address = f"../backends/{cell.backend}.html#{cell.build.slug}-{cell.mode}"
     return "\n".join(
@@ -52,7 +52,7 @@ def _entry_xml(cell: Cell, night: PublishedRun) -> str:
             "<entry>",
             f"<title>{_escaped_text(title)}</title>",
             f"<id>{_tag_id(cell.backend, cell.mode, cell.build.slug, night.run)}</id>",
-            f"<updated>{night.when.isoformat()}</updated>",
+            f"<updated>{night.time_for_order.isoformat()}</updated>",
             f'<link rel="alternate" type="text/html" href={quoteattr(_xml_characters(address))}/>',
             f"<summary>since run {_escaped_text(night.compared_with or '')}: "
             f"{_escaped_text(', '.join(names))}</summary>",

@@ -41,17 +41,17 @@ class Score:
         return self.passing / self.results if self.results else 0.0
 
 
-def interop_scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
+def interop_scores(cells: Sequence[Cell], variants: Collection[str] = ()) -> list[Score]:
     """Return the score of each area and family, the lowest first.
 
     The score uses the newest run of each backend on its newest torch, in each mode. A result passes on a
     backend if it passes in all modes. A result that is declared unsupported does not pass. A result that only
-    one backend has is ignored. The backends in ``stand_ins`` are ignored too, because they are variants of
+    one backend has is ignored. The backends in ``variants`` are ignored too, because they are variants of
     other backends.
     """
     passes: dict[str, dict[str, bool]] = {}
     for cell in _newest_cells(cells):
-        if cell.line is None or cell.backend in stand_ins:
+        if cell.line is None or cell.backend in variants:
             continue
         table = cell.line.table_of(cell.newest)
         for case, (dtypes, letters) in table.cases.items():
@@ -80,6 +80,6 @@ def _newest_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cell of each backend and mode on its newest torch, without cells in an excluded state."""
     newest = {}
     for cell in cells:  # sorted by build, so the newest replaces older builds
-        if cell_state.state(cell) not in _OLD:
+        if cell_state.cell_state(cell) not in _OLD:
             newest[(cell.backend, cell.mode)] = cell
     return list(newest.values())

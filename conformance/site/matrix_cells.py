@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
-from conformance.site.build_columns import Build, release
+from conformance.site.build_columns import Build, release_numbers
 from conformance.site.provenance import CHANNELS
 from conformance.site.schedules import CellKey
 from conformance.site.store.published_run import PublishedRun
@@ -38,13 +38,13 @@ class Cell:
     @property
     def newest(self) -> PublishedRun:
         """The displayed run: the newest run of the most trusted channel among the recent runs."""
-        latest = self.runs[0].when
-        recent = [run for run in self.runs if (latest - run.when).days <= STALE]
+        latest = self.runs[0].time_for_order
+        recent = [run for run in self.runs if (latest - run.time_for_order).days <= STALE]
         order = list(CHANNELS)
         return min(recent, key=lambda run: order.index(run.provenance.channel))
 
 
-def age_of(when: datetime.datetime, today: datetime.date) -> str:
+def run_age(when: datetime.datetime, today: datetime.date) -> str:
     """Return the age of a run, one of ``AGES``."""
     days = (today - when.date()).days
     return AGES[sum(days > limit for limit in (FRESH, STALE, RETIRED))]
@@ -61,13 +61,15 @@ def cells(
     """
     site_cells = []
     for line in lines:
-        build = line.nights[-1].build
-        cell = Cell(line.backend, build, line.mode, tuple(reversed(line.nights)), "", line=line)
+        build = line.published_runs[-1].build
+        cell = Cell(line.backend, build, line.mode, tuple(reversed(line.published_runs)), "", line=line)
         newest_run = cell.newest
         nights = (missing or {}).get(CellKey(line.backend, build, line.mode), [])
         since = min((night for night in nights if night > newest_run.provenance.received), default=None)
-        site_cells.append(dataclasses.replace(cell, age=age_of(newest_run.when, today), missing=since))
+        site_cells.append(
+            dataclasses.replace(cell, age=run_age(newest_run.time_for_order, today), missing=since)
+        )
     return sorted(
         site_cells,
-        key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode),
+        key=lambda cell: (cell.backend, release_numbers(cell.build.version), cell.build.kind, cell.mode),
     )

@@ -12,13 +12,13 @@ from conformance.model import glossary, records
 from conformance.model.vocabulary import LEVELS
 from conformance.results import scrub
 from conformance.site import cell_state, suite_health
-from conformance.site.build_columns import Build, release
+from conformance.site.build_columns import Build, release_numbers
 from conformance.site.interop import Score
 from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
 from conformance.site.rendering import render
 from conformance.site.sparkline import Trend
-from conformance.site.submissions import Refused
+from conformance.site.submissions import RefusedRun
 
 ASSETS = Path(__file__).parent / "assets"
 #: The maximum number of results per cell on the page of a backend.
@@ -35,7 +35,7 @@ class MatrixRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Gap:
+class NonPassingResult:
     """A result that is neither a pass nor declared unsupported, with the beginning of its first failure."""
 
     verdict: str
@@ -44,7 +44,7 @@ class Gap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Section:
+class CellSection:
     """A cell on the page of its backend.
 
     ``declared`` counts unsupported results by property. ``trend`` shows the share of planned results that
@@ -55,7 +55,7 @@ class Section:
     cell: Cell
     facts: Mapping[str, object]
     problems: Sequence[str]
-    gaps: Sequence[Gap]
+    gaps: Sequence[NonPassingResult]
     declared: Sequence[tuple[str, int]]
     trend: Trend | None
     levels: Trend | None
@@ -64,7 +64,7 @@ class Section:
 def index_page(
     backends: Mapping[str, Backend],
     cells: Sequence[Cell],
-    refused: Sequence[Refused],
+    refused: Sequence[RefusedRun],
     today: datetime.date,
     included: Sequence[str] = (),
 ) -> str:
@@ -112,7 +112,7 @@ def explore_page(today: datetime.date, included: Sequence[str] = ()) -> str:
 
 def glossary_page(today: datetime.date, included: Sequence[str] = ()) -> str:
     """Return the page of the terms of the project."""
-    terms = glossary.meanings()
+    terms = glossary.glossary_meanings()
     return render("glossary.html", title="Glossary", root="", included=included, today=today, terms=terms)
 
 
@@ -127,14 +127,16 @@ def interop_page(
         included=included,
         today=today,
         scores=scores,
-        health=suite_health.health_of(cells),
-        power=suite_health.detection_scores(),
-        detected=suite_health.detection_trends(),
+        health=suite_health.suite_health(cells),
+        power=suite_health.mutation_scores(),
+        detected=suite_health.mutation_score_trends(),
     )
 
 
 def _sorted_by_build(cells: Sequence[Cell]) -> list[Cell]:
-    return sorted(cells, key=lambda cell: (release(cell.build.version), cell.build.version, cell.build.kind))
+    return sorted(
+        cells, key=lambda cell: (release_numbers(cell.build.version), cell.build.version, cell.build.kind)
+    )
 
 
 def _matrix_rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> list[MatrixRow]:
@@ -155,24 +157,24 @@ def _level_number(level: str | None) -> int:
     return 0 if level is None else LEVELS.index(level) + 1
 
 
-def _cell_section(cell: Cell) -> Section:
+def _cell_section(cell: Cell) -> CellSection:
     leg = cell.newest.leg
-    runs = [run for run in reversed(cell.runs) if run.ran and run.planned]
+    runs = [run for run in reversed(cell.runs) if run.is_complete and run.planned]
     details = [] if cell.line is None else cell.line.table_of(cell.newest).details.values()
-    return Section(
+    return CellSection(
         cell,
         _displayed_facts(cell),
         [scrub.scrub_text(text[:500]) for text in leg["problems"][:10]],
         [
-            Gap(row["verdict"], row["id"], _first_message(row))
+            NonPassingResult(row["verdict"], row["id"], _first_message(row))
             for row in details
             if row["verdict"] not in ("unsupported", "skip")
         ],
         collections.Counter(
             row["id"].partition("/")[0] for row in details if row["verdict"] == "unsupported"
         ).most_common(20),
-        Trend.of([(run.when, run.share) for run in runs]),
-        Trend.of([(run.when, _level_number(run.level)) for run in runs], steps=True),
+        Trend.from_values([(run.time_for_order, run.passed_share) for run in runs]),
+        Trend.from_values([(run.time_for_order, _level_number(run.level)) for run in runs], steps=True),
     )
 
 
@@ -180,13 +182,13 @@ def _displayed_facts(cell: Cell) -> dict[str, object]:
     run = cell.newest
     leg = run.leg
     return {
-        "state": f"{cell_state.state(cell)}: {cell_state.short(cell)}",
+        "state": f"{cell_state.cell_state(cell)}: {cell_state.short_cell_text(cell)}",
         "level held": run.level or "none",
         "level of the run": leg["level"],
         "passed": f"{run.passed} of {run.planned}",
         "claimed": f"{run.claimed} of {run.planned}",
-        "provenance": run.provenance.words,
-        "measured": f"{run.when.date()}, {cell.age}",
+        "provenance": run.provenance.channel_description,
+        "measured": f"{run.time_for_order.date()}, {cell.age}",
         "torch": f"{leg['torch']}, commit {leg['facts'].get('torch', {}).get('revision')}",
         "backend": _backend_text(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),

@@ -36,7 +36,7 @@ class Provenance:
     run_id: str = ""
 
     @property
-    def words(self) -> str:
+    def channel_description(self) -> str:
         """The description of the channel."""
         return CHANNELS[self.channel]
 
@@ -48,14 +48,16 @@ class Provenance:
         return f"https://github.com/{self.repository}/actions/runs/{self.run_id}"
 
 
-def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: str = "") -> Provenance:
+def read_provenance(
+    file: Path, backend: Backend, today: datetime.date, own_repository: str = ""
+) -> Provenance:
     """Read ``provenance.json``.
 
     A run without this file is self-reported, and its time is the modification time of its results file.
 
     Raise UsageError if the file is invalid, or if it claims a channel that it may not use:
     ``vendor-workflow`` for a workflow that is not the registered one, or ``our-workflow`` for a repository
-    that is not ``ours``.
+    that is not ``own_repository``.
     """
     if not file.exists():
         results = file.parent / "results.json"
@@ -88,10 +90,12 @@ def read_provenance(file: Path, backend: Backend, today: datetime.date, ours: st
             )
     if received.date() > today + datetime.timedelta(days=1):
         raise UsageError(f"{file.name} has the time of receipt {received.date()}, which is in the future")
-    if provenance.channel == "our-workflow" and (not ours or provenance.repository != ours):
+    if provenance.channel == "our-workflow" and (
+        not own_repository or provenance.repository != own_repository
+    ):
         raise UsageError(
             f"{file.name} has the channel our-workflow and the repository {provenance.repository or 'none'}; "
-            f"this project's repository is {ours or 'unknown'}"
+            f"this project's repository is {own_repository or 'unknown'}"
         )
     if provenance.channel == "vendor-workflow":
         _check_vendor(provenance, backend, today)

@@ -18,8 +18,10 @@ _TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATES.filters.update(state=cell_state.state, short=cell_state.short, percent=cell_state.percent)
-_TEMPLATES.filters["anchor"] = glossary.anchor
+_TEMPLATES.filters.update(
+    state=cell_state.cell_state, short=cell_state.short_cell_text, percent=cell_state.percent
+)
+_TEMPLATES.filters["anchor"] = glossary.glossary_anchor
 
 
 def render(template: str, **values: Any) -> str:

@@ -13,7 +13,7 @@ from conformance.errors import UsageError
 from conformance.site import provenance
 from conformance.site.build_columns import Build
 from conformance.site.registry import Backend
-from conformance.site.submissions import Refused, printable, run_folders, run_label
+from conformance.site.submissions import RefusedRun, printable_text, run_folders, run_label
 
 #: The maximum size of a table in bytes.
 _LARGEST = 8 << 20
@@ -64,23 +64,25 @@ def read_schedules(
     folder: Path,
     registry: Mapping[str, Backend],
     today: datetime.date,
-    ours: str,
+    own_repository: str,
     known_runs: Container[str] = (),
-) -> tuple[list[Schedule], list[Refused]]:
+) -> tuple[list[Schedule], list[RefusedRun]]:
     """Read the schedules of all workflow runs except ``known_runs`` (``BACKEND/RUN``).
 
     Return the schedules, and the runs whose table is invalid.
     """
     schedules, refused = [], []
-    for received, backend, run in sorted(_workflow_runs(folder, registry, today, ours)):
+    for received, backend, run in sorted(_workflow_runs(folder, registry, today, own_repository)):
         if run_label(run) in known_runs:
             continue
         try:
-            cells = _read_table(run / "matrix.json")
+            cells = _read_cell_table(run / "matrix.json")
         except UsageError as error:
-            refused.append(Refused(run_label(run), str(error)))
+            refused.append(RefusedRun(run_label(run), str(error)))
             continue
-        schedules.append(Schedule(backend, printable(run.name), received, tuple(map(_scheduled_cell, cells))))
+        schedules.append(
+            Schedule(backend, printable_text(run.name), received, tuple(map(_scheduled_cell, cells)))
+        )
     return schedules, refused
 
 
@@ -89,7 +91,10 @@ def _scheduled_cell(cell: Mapping[str, Any]) -> ScheduledCell:
     # A cell that ran on a torch other than requested has the status ``missing``; its result is not displayed.
     has_result = cell["status"] != "missing" and bool(cell["counts"] or all(torch_facts))
     return ScheduledCell(
-        str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*torch_facts), has_result
+        str(cell["cell"]["id"])[:200],
+        str(cell["cell"]["mode"])[:40],
+        Build.from_untrusted_values(*torch_facts),
+        has_result,
     )
 
 
@@ -119,7 +124,7 @@ def missing_cells(
 
 
 def _workflow_runs(
-    folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str
+    folder: Path, registry: Mapping[str, Backend], today: datetime.date, own_repository: str
 ) -> Iterator[tuple[datetime.datetime, str, Path]]:
     """Yield the time, backend and folder of each run of this project's workflow that has a table.
 
@@ -130,14 +135,14 @@ def _workflow_runs(
         if run.is_symlink() or not (file.exists() or file.is_symlink()):
             continue
         try:
-            origin = provenance.read_provenance(run / "provenance.json", backend, today, ours)
+            origin = provenance.read_provenance(run / "provenance.json", backend, today, own_repository)
         except (UsageError, OSError):
             continue  # read_submissions reports this error
         if origin.channel == "our-workflow":
             yield origin.received, backend.id, run
 
 
-def _read_table(file: Path) -> list[dict[str, Any]]:
+def _read_cell_table(file: Path) -> list[dict[str, Any]]:
     """Return the cells of a table. Raise UsageError if the file is not a valid table."""
     try:
         if file.is_symlink() or file.stat().st_size > _LARGEST:

@@ -21,7 +21,7 @@ class Trend:
     points: str
 
     @staticmethod
-    def of(values: Sequence[tuple[datetime.datetime, float]], steps: bool = False) -> Trend | None:
+    def from_values(values: Sequence[tuple[datetime.datetime, float]], steps: bool = False) -> Trend | None:
         """Return the trend of values that are ordered by time, or None for fewer than two values.
 
         If ``steps`` is true, the line is horizontal from each value to the time of the next.

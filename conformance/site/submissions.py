@@ -55,7 +55,7 @@ class Submission:
 
 
 @dataclasses.dataclass(frozen=True)
-class Refused:
+class RefusedRun:
     """A refused run, ``BACKEND/RUN``, and the reason."""
 
     place: str
@@ -66,8 +66,8 @@ def read_submissions(
     folder: Path,
     registry: Mapping[str, Backend],
     today: datetime.date,
-    refused: list[Refused],
-    ours: str = "",
+    refused: list[RefusedRun],
+    own_repository: str = "",
     known_runs: Container[str] = (),
 ) -> Iterator[list[Submission]]:
     """Yield the legs of each run in ``folder/BACKEND/RUN``, with one run in memory at a time.
@@ -77,22 +77,22 @@ def read_submissions(
         registry: the registered backends by id.
         today: the current day; a run that started later is refused.
         refused: the list to which refused runs are appended.
-        ours: the repository of this project.
+        own_repository: the repository of this project.
         known_runs: the runs to skip, as ``BACKEND/RUN``.
     """
     for backend, run in run_folders(folder, registry, refused):
         if run_label(run) in known_runs:
             continue
         try:
-            yield list(_legs_of_run(run, backend, today, ours))
+            yield list(_legs_of_run(run, backend, today, own_repository))
         except UsageError as error:
-            refused.append(Refused(run_label(run), printable(str(error).replace(str(run), ""), 500)))
+            refused.append(RefusedRun(run_label(run), printable_text(str(error).replace(str(run), ""), 500)))
         except Exception as error:  # an error in one submission must not prevent the display of the others
-            refused.append(Refused(run_label(run), f"it cannot be read ({type(error).__name__})"))
+            refused.append(RefusedRun(run_label(run), f"it cannot be read ({type(error).__name__})"))
 
 
 def run_folders(
-    folder: Path, registry: Mapping[str, Backend], refused: list[Refused] | None = None
+    folder: Path, registry: Mapping[str, Backend], refused: list[RefusedRun] | None = None
 ) -> Iterator[tuple[Backend, Path]]:
     """Yield the backend and the folder of each run in ``folder/BACKEND/RUN``, the newest by name first.
 
@@ -103,30 +103,32 @@ def run_folders(
     refused = [] if refused is None else refused
     former = {name: backend for backend in registry.values() for name in backend.renamed_from}
     for entry in sorted(folder.iterdir()):
-        name = printable(entry.name)
+        name = printable_text(entry.name)
         if name.startswith(".") or (entry.is_file() and not entry.is_symlink()):
             continue  # other files of the results repository
         backend = registry.get(entry.name) or former.get(entry.name)
         if backend is None or entry.is_symlink():
             why = "it is a link" if entry.is_symlink() else "no backend of the registry has this id"
-            refused.append(Refused(name, why))
+            refused.append(RefusedRun(name, why))
             continue
         of_backend = sorted((path for path in entry.iterdir() if not path.name.startswith(".")), reverse=True)
-        refused += [Refused(run_label(run), "there are too many runs") for run in of_backend[MOST:]]
+        refused += [RefusedRun(run_label(run), "there are too many runs") for run in of_backend[MOST:]]
         yield from ((backend, run) for run in of_backend[:MOST])
 
 
 def run_label(run: Path) -> str:
     """Return the printable name of a run, ``BACKEND/RUN``."""
-    return f"{printable(run.parent.name)}/{printable(run.name)}"
+    return f"{printable_text(run.parent.name)}/{printable_text(run.name)}"
 
 
-def printable(text: str, most: int = 120) -> str:
+def printable_text(text: str, most: int = 120) -> str:
     """Return untrusted text without private paths and unprintable characters, cut to ``most`` characters."""
     return scrub.scrub_text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
 
 
-def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
+def _legs_of_run(
+    run: Path, backend: Backend, today: datetime.date, own_repository: str
+) -> Iterator[Submission]:
     if run.is_symlink() or not run.is_dir():
         raise UsageError("it is a link or not a folder")
     file = run / "results.json"
@@ -134,7 +136,7 @@ def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -
         raise UsageError("it has no regular file results.json")
     document = results.read_results(file, limit=LARGEST)
     json.dumps(document, ensure_ascii=False).encode()  # raises an error for lone surrogates
-    origin = provenance.read_provenance(run / "provenance.json", backend, today, ours)
+    origin = provenance.read_provenance(run / "provenance.json", backend, today, own_repository)
     if origin.channel != "our-workflow":
         _check_size(document["legs"])
     if not document["legs"]:
@@ -157,14 +159,14 @@ def _legs_of_run(run: Path, backend: Backend, today: datetime.date, ours: str) -
             raise UsageError(f"two legs have mode {leg['mode']} on one build")
         torches_and_modes.add((leg["torch"], leg["mode"]))
         # The clock of the machine is untrusted: a run cannot start after its receipt.
-        yield Submission(backend, printable(run.name), run, leg, origin, min(started, origin.received))
+        yield Submission(backend, printable_text(run.name), run, leg, origin, min(started, origin.received))
 
 
 def _check_size(legs: Sequence[Leg]) -> None:
     """Raise UsageError for a file with too many legs, builds, results or patterns."""
     if len(legs) > LEGS:
         raise UsageError(f"it has {len(legs)} legs; at most {LEGS} are accepted")
-    builds = {Build.of(leg) for leg in legs}
+    builds = {Build.from_leg(leg) for leg in legs}
     if len(builds) > BUILDS:
         raise UsageError(f"it has {len(builds)} builds of torch; at most {BUILDS} are accepted")
     for leg in legs:

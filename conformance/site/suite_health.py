@@ -22,7 +22,7 @@ DOUBTFUL = ("flaky", "vacuous", "timeout", "error")
 
 
 @dataclasses.dataclass(frozen=True)
-class Health:
+class SuiteHealth:
     """The result counts of the newest run on one of the backends in ``OWN``."""
 
     backend: str
@@ -34,7 +34,7 @@ class Health:
     doubtful: tuple[tuple[str, int], ...]
 
 
-def health_of(cells: Sequence[Cell]) -> list[Health]:
+def suite_health(cells: Sequence[Cell]) -> list[SuiteHealth]:
     """Return the health of each cell of the backends in ``OWN``."""
     health = []
     for cell in cells:
@@ -49,11 +49,11 @@ def health_of(cells: Sequence[Cell]) -> list[Health]:
         )
         total = sum(verdicts.values())
         health.append(
-            Health(
+            SuiteHealth(
                 cell.backend,
                 cell.mode,
                 cell.build.version,
-                cell_state.state(cell),
+                cell_state.cell_state(cell),
                 total,
                 total - expected,
                 tuple((verdict, verdicts[verdict]) for verdict in DOUBTFUL if verdicts.get(verdict)),
@@ -63,20 +63,20 @@ def health_of(cells: Sequence[Cell]) -> list[Health]:
 
 
 @dataclasses.dataclass(frozen=True)
-class DetectionTrend:
+class MutationScoreTrend:
     """The mutation score of a level over time."""
 
     level: str
     trend: Trend
 
 
-def detection_trends() -> list[DetectionTrend]:
+def mutation_score_trends() -> list[MutationScoreTrend]:
     """Return the mutation score of each level over time. A level measured only once is omitted."""
     measured = MutationScores.read()
     days = [*measured.history, EarlierScores(measured.day, measured.levels)]
     trends = []
     for level in LEVELS:
-        trend = Trend.of(
+        trend = Trend.from_values(
             [
                 (datetime.datetime.fromisoformat(past.day), past.levels[level].killed / past.levels[level].of)
                 for past in days
@@ -84,11 +84,11 @@ def detection_trends() -> list[DetectionTrend]:
             ]
         )
         if trend is not None:
-            trends.append(DetectionTrend(level, trend))
+            trends.append(MutationScoreTrend(level, trend))
     return trends
 
 
-def detection_scores() -> list[tuple[str, LevelScore]]:
+def mutation_scores() -> list[tuple[str, LevelScore]]:
     """Return the mutation score of the installed suite by level, in the measured mode."""
     measured = MutationScores.read()
     scores = ((level, measured.of(level, measured.mode)) for level in LEVELS)

@@ -67,7 +67,7 @@ def name_without_namespace(op: Any) -> str:
     return f"{bare}.{op._schema.overload_name}" if op._schema.overload_name else bare
 
 
-def function_of(op: Any) -> Any:
+def functional_form_of(op: Any) -> Any:
     """Return the functional form of an overload, which returns new tensors; return the overload itself if it
     has no functional form.
 
@@ -82,14 +82,14 @@ def function_of(op: Any) -> Any:
         names = [bare, bare.replace("__i", "__", 1)]
     for candidate in _overloads(names):
         arguments = candidate._schema.arguments
-        if (arguments and _is_written(arguments[0])) or out_names(candidate):
+        if (arguments and _is_written(arguments[0])) or out_argument_names(candidate):
             continue
-        if op in (in_place_of(candidate), out_of(candidate)):
+        if op in (in_place_form_of(candidate), out_form_of(candidate)):
             return candidate
     return op
 
 
-def in_place_of(op: Any) -> Any:
+def in_place_form_of(op: Any) -> Any:
     """Return the in-place form of an overload, which writes its result into the first argument, or None."""
     bare = str(op._schema.name).partition("::")[2]
     wanted = _signature(op._schema.arguments)
@@ -101,7 +101,7 @@ def in_place_of(op: Any) -> Any:
     return None
 
 
-def out_of(op: Any) -> Any:
+def out_form_of(op: Any) -> Any:
     """Return the ``out=`` form of an overload, or None."""
     bare = str(op._schema.name).partition("::")[2]
     wanted = op._schema.arguments
@@ -122,7 +122,7 @@ def out_of(op: Any) -> Any:
     return nearest
 
 
-def out_names(op: Any) -> list[str]:
+def out_argument_names(op: Any) -> list[str]:
     """Return the names of the ``out=`` arguments of an overload."""
     return [a.name for a in op._schema.arguments if a.kwarg_only and _is_written(a)]
 
@@ -154,12 +154,12 @@ def overload_table() -> dict[str, Overload]:
         bare, _, overload = name.partition(".")
         op = getattr(getattr(torch.ops.aten, bare, None), overload or "default", None)
         if op is not None:
-            out = out_of(op)
+            out = out_form_of(op)
             overload_by_name[name] = Overload(
                 op,
-                in_place_of(op),
+                in_place_form_of(op),
                 out,
-                () if out is None else tuple(out_names(out)),
+                () if out is None else tuple(out_argument_names(out)),
                 row["operators"],
                 row["dtypes"],
                 row["backward"],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.errors import UsageError
-from conformance.model.records import Declared
+from conformance.model.records import TargetDeclarations
 from conformance.model.vocabulary import CAPABILITIES, MODES, PARITY
 
 if sys.version_info >= (3, 11):
@@ -151,7 +151,7 @@ class TargetFile:
         """The mode of a command without ``--mode``: ``eager`` if it is declared, otherwise the first mode."""
         return "eager" if "eager" in self.modes else self.modes[0]
 
-    def declared(self) -> Declared:
+    def declared(self) -> TargetDeclarations:
         """Return the declarations of the file about the features of the device, in the form of results
         files.
         """
@@ -240,10 +240,10 @@ def load(name_or_file: str) -> TargetFile:
         data = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"target file {path} is not TOML: {error}") from None
-    return _Reader(path, data).read(hashlib.sha256(content).hexdigest())
+    return _TargetFileReader(path, data).read(hashlib.sha256(content).hexdigest())
 
 
-class _Reader:
+class _TargetFileReader:
     def __init__(self, path: Path, data: dict[str, Any]) -> None:
         self.path = path
         self.data = data
@@ -266,7 +266,7 @@ class _Reader:
             raise self.error(f"{key} is {value!r}; it must be a table")
         return value
 
-    def words(self, location: str, value: Any, valid_words: tuple[str, ...]) -> tuple[str, ...]:
+    def checked_words(self, location: str, value: Any, valid_words: tuple[str, ...]) -> tuple[str, ...]:
         if not isinstance(value, list) or not value:
             raise self.error(f"{location} is {value!r}; it must be a non-empty list of words")
         for item in value:
@@ -293,10 +293,10 @@ class _Reader:
             name=self.text("name"),
             module=self.text("module") if "module" in self.data else None,
             device=self.text("device"),
-            modes=self.words("modes", self.data.get("modes", ["eager"]), MODES),
+            modes=self.checked_words("modes", self.data.get("modes", ["eager"]), MODES),
             precision=precision,
             parity=parity,
-            dtypes=frozenset(self.words("dtypes", self.data.get("dtypes", list(DTYPES)), DTYPES)),
+            dtypes=frozenset(self.checked_words("dtypes", self.data.get("dtypes", list(DTYPES)), DTYPES)),
             capabilities=self.capabilities(),
             crashing=self.crashing(),
             unsupported=self.unsupported(),
@@ -310,15 +310,15 @@ class _Reader:
             process_group=self.distributed("backend", str, None),
             device_per_rank=self.distributed("device_per_rank", bool, False),
             mode_builds=self.mode_builds(),
-            rehearse=self.words("rehearse", self.data.get("rehearse", ["lazy"]), MODES),
+            rehearse=self.checked_words("rehearse", self.data.get("rehearse", ["lazy"]), MODES),
             expectations=self.path.parent / self.text("expectations")
             if "expectations" in self.data
             else None,
-            simulated=self.truth("simulated"),
-            untested=self.truth("untested"),
+            simulated=self.bool_value("simulated"),
+            untested=self.bool_value("untested"),
         )
 
-    def truth(self, key: str) -> bool:
+    def bool_value(self, key: str) -> bool:
         value = self.data.get(key, False)
         if not isinstance(value, bool):
             raise self.error(f"{key} is {value!r}; it must be true or false")
@@ -362,7 +362,7 @@ class _Reader:
                     raise self.error_of_unknown(f"key in operators.{name}:", key, ("dtypes",))
             listed = entry.get("dtypes")
             overrides[name] = frozenset(
-                self.words(f"operators.{name}.dtypes", listed, DTYPES) if listed != [] else ()
+                self.checked_words(f"operators.{name}.dtypes", listed, DTYPES) if listed != [] else ()
             )
         return overrides
 

@@ -12,7 +12,13 @@ from conformance.model.records import Leg
 from conformance.model.verdicts import Kind, ResultId
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.upstream import export_overrides
-from conformance.upstream.exported_deviations import Deviation, Export, NotExported, deviation_of, one_line
+from conformance.upstream.exported_deviations import (
+    DeviatingResult,
+    LegExport,
+    NotExported,
+    deviation_of,
+    one_line,
+)
 from conformance.upstream.matching_tests import Databases
 
 _CALLS = ("value", "random")
@@ -43,7 +49,7 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
     the dtype is unsupported.
     """
     calls: dict[Pair, list[bool]] = {}
-    deviations: list[tuple[Pair, Deviation]] = []
+    deviations: list[tuple[Pair, DeviatingResult]] = []
     not_exported: list[NotExported] = []
     for row in leg["results"]:
         row_deviation = deviation_of(row)
@@ -54,11 +60,11 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
         except ValueError:
             continue
         pair = (name.case.subject, name.dtype)
-        refused = isinstance(row_deviation, Deviation) and row_deviation.kinds == (Kind.REFUSED.value,)
+        refused = isinstance(row_deviation, DeviatingResult) and row_deviation.kinds == (Kind.REFUSED.value,)
         called = name.case.property in _CALLS and name.dtype != ANY_DTYPE
         if called and databases.kind(pair[0]) == "operator":
             calls.setdefault(pair, []).append(refused)
-        if isinstance(row_deviation, Deviation):
+        if isinstance(row_deviation, DeviatingResult):
             deviations.append((pair, row_deviation))
     pairs = [pair for pair, refused in calls.items() if all(refused)]
     refused_pairs = frozenset(pairs)
@@ -71,7 +77,7 @@ def refused_dtypes(leg: Leg, databases: Databases) -> tuple[list[Pair], list[Not
 
 
 def dtypes_file(
-    exported: Export, pairs: Sequence[Pair], not_exported: Sequence[NotExported], source: str
+    exported: LegExport, pairs: Sequence[Pair], not_exported: Sequence[NotExported], source: str
 ) -> str:
     """Return the text of a Python file. Importing the file removes the dtypes from the entries of the
     operators.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from conformance.plan.levels.manifest import minor_of
-from conformance.upstream.exported_deviations import Export, MatchedDeviation, NotExported
+from conformance.upstream.exported_deviations import LegExport, MatchedDeviation, NotExported
 
 _TABLES = {"operator": "OP_OVERRIDES", "module": "MODULE_OVERRIDES", "optimizer": "OPTIMIZER_OVERRIDES"}
 
@@ -54,7 +54,7 @@ def _with_copies(entries):
 """
 
 
-def overrides_file(exported: Export, source: str) -> str:
+def overrides_file(exported: LegExport, source: str) -> str:
     """Return the text of a Python file. Importing the file decorates the tests of all exported deviations."""
     has_lists = minor_of(exported.torch) >= _FIRST_WITH_LISTS
     lines = header_lines(exported, source, "Known deviations", ["import unittest", "", "import torch"])
@@ -103,7 +103,7 @@ def _database_lines(matched: Sequence[MatchedDeviation], device_type: str) -> li
     return lines
 
 
-def header_lines(exported: Export, source: str, title: str, imports: list[str]) -> list[str]:
+def header_lines(exported: LegExport, source: str, title: str, imports: list[str]) -> list[str]:
     """Return the first lines of an exported file: its title and its imports."""
     text = f"{title} of device {exported.device} on torch {exported.torch}, from the run {source}."
     return [

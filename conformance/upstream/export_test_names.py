@@ -8,7 +8,7 @@ dtype.
 from __future__ import annotations
 
 from conformance.upstream import export_overrides
-from conformance.upstream.exported_deviations import Export, MatchedDeviation
+from conformance.upstream.exported_deviations import LegExport, MatchedDeviation
 from conformance.upstream.matching_tests import Databases
 
 #: The devices for which upstream's test framework has a separate test base class.
@@ -34,7 +34,7 @@ def test_names_of(matched: MatchedDeviation, device: str, databases: Databases) 
     return [f"{owner}.{matched.test.name}_{entry}{part}_{device}{dtype}" for part in parts]
 
 
-def test_list(exported: Export, databases: Databases, source: str) -> str:
+def test_list(exported: LegExport, databases: Databases, source: str) -> str:
     """Return the list as text: one test per line, followed by its decision and the reason."""
     lines = [
         f"# Known deviations of device {exported.device} on torch {exported.torch}, from the run {source}."

@@ -30,7 +30,7 @@ _UNKNOWN = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Deviation:
+class DeviatingResult:
     """A deviating result: its verdict, the kinds of its failures, and the first message."""
 
     id: ResultId
@@ -62,7 +62,7 @@ class MatchedDeviation:
     """A deviation with an upstream test method that tests the same requirement."""
 
     test: UpstreamMethod
-    deviation: Deviation
+    deviation: DeviatingResult
 
     @property
     def subject(self) -> str:
@@ -76,7 +76,7 @@ class MatchedDeviation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Export:
+class LegExport:
     """All deviations of a leg, with and without a matching upstream test."""
 
     device: str
@@ -85,7 +85,7 @@ class Export:
     not_exported: tuple[NotExported, ...]
 
     @property
-    def deviations(self) -> list[Deviation]:
+    def deviations(self) -> list[DeviatingResult]:
         """The exported deviations without duplicates."""
         return list(dict.fromkeys(each.deviation for each in self.matched))
 
@@ -109,7 +109,7 @@ def leg_to_export(legs: Sequence[Leg], mode: str) -> Leg:
     return matching_legs[0]
 
 
-def export_leg(leg: Leg, databases: Databases) -> Export:
+def export_leg(leg: Leg, databases: Databases) -> LegExport:
     """Return all deviations of a leg, matched with upstream tests."""
     matched: list[MatchedDeviation] = []
     not_exported: list[NotExported] = []
@@ -126,10 +126,10 @@ def export_leg(leg: Leg, databases: Databases) -> Export:
                 not_exported.append(
                     NotExported(one_line(row["id"]), _reason_without_test(row_deviation, databases))
                 )
-    return Export(leg["target"]["device"], leg["torch"], tuple(matched), tuple(not_exported))
+    return LegExport(leg["target"]["device"], leg["torch"], tuple(matched), tuple(not_exported))
 
 
-def deviation_of(row: ResultRow) -> Deviation | NotExported | None:
+def deviation_of(row: ResultRow) -> DeviatingResult | NotExported | None:
     """Return the deviation of a row, or the reason why it is not exported.
 
     Return None if the result passed, or the user skipped it.
@@ -155,10 +155,10 @@ def deviation_of(row: ResultRow) -> Deviation | NotExported | None:
     if not kinds and verdict is Verdict.UNSUPPORTED:
         kinds = [Kind.REFUSED.value]
     message = failures[0]["message"] if failures else "; ".join(row.get("notes", []))
-    return Deviation(name, verdict.value, tuple(dict.fromkeys(kinds)), one_line(message))
+    return DeviatingResult(name, verdict.value, tuple(dict.fromkeys(kinds)), one_line(message))
 
 
-def _reason_without_test(row_deviation: Deviation, databases: Databases) -> str:
+def _reason_without_test(row_deviation: DeviatingResult, databases: Databases) -> str:
     if databases.kind(row_deviation.id.case.subject) is None:
         return "its subject is not an entry of upstream's databases"
     return "no upstream test method covers its property for each database entry"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.model.id_patterns import matches
 from conformance.model.verdicts import Kind
 from conformance.upstream.exported_deviations import one_line
@@ -24,7 +24,7 @@ Key: TypeAlias = tuple[str, Kind]
 
 
 @dataclasses.dataclass(frozen=True)
-class Proposals:
+class ImportedExpectations:
     """The new entries, the number of already expected failures, and a problem for each unusable line."""
 
     entries: tuple[Expectation, ...]
@@ -34,7 +34,7 @@ class Proposals:
 
 def propose_expectations(
     listing: Listing, name: str, ids: frozenset[str], existing: Sequence[Expectation], until: str
-) -> Proposals:
+) -> ImportedExpectations:
     """Return the proposed expectations for a list.
 
     Args:
@@ -44,7 +44,7 @@ def propose_expectations(
         existing: the expectations of the target.
         until: the expiry of the new entries.
     """
-    index = Index(ids)
+    index = ResultIdIndex(ids)
     proposed: dict[Key, Expectation] = {}
     problems = list(listing.problems)
     already: set[Key] = set()
@@ -58,10 +58,10 @@ def propose_expectations(
                     already.add(key)
                     continue
                 proposed.setdefault(key, _proposed_entry(listed_test, key, name, until, guessed))
-    return Proposals(tuple(proposed.values()), len(already), tuple(problems))
+    return ImportedExpectations(tuple(proposed.values()), len(already), tuple(problems))
 
 
-def _result_ids_of_test(listed_test: ListedTest, index: Index) -> tuple[list[str], list[str]]:
+def _result_ids_of_test(listed_test: ListedTest, index: ResultIdIndex) -> tuple[list[str], list[str]]:
     """Return the result ids of a test, and the dtypes of the test that have no result.
 
     A test without dtypes is converted to a pattern with a wildcard dtype.
@@ -70,15 +70,15 @@ def _result_ids_of_test(listed_test: ListedTest, index: Index) -> tuple[list[str
     absent: list[str] = []
     for dtype in listed_test.dtypes or ("*",):
         ids = [f"{name}/{listed_test.subject}@{dtype}" for name in covering_properties()[listed_test.test]]
-        ids = [result_id for each in ids for result_id in _existing(each, index)]
+        ids = [result_id for each in ids for result_id in _existing_id_or_pattern(each, index)]
         results += ids
         if not ids:
             absent.append(dtype)
     return results, absent
 
 
-def _existing(pattern: str, index: Index) -> list[str]:
-    matched = index.matching(pattern)
+def _existing_id_or_pattern(pattern: str, index: ResultIdIndex) -> list[str]:
+    matched = index.ids_matching(pattern)
     return sorted(matched) if len(matched) == 1 else [pattern] if matched else []
 
 

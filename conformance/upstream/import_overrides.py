@@ -21,7 +21,7 @@ from conformance.upstream.upstream_list import ListedTest, Listing
 _FIELDS = ("decorators", "cls_name", "test_name")
 
 
-class _NotUnderstood(Exception):
+class _UnreadableDecorator(Exception):
     """A decorator that the reader does not understand."""
 
 
@@ -54,7 +54,7 @@ def read_overrides(text: str, name: str, device: str) -> Listing:
     for subject, call in calls:
         try:
             entries.append(_listed_test(subject, call, constants, methods_by_name, device))
-        except _NotUnderstood as error:
+        except _UnreadableDecorator as error:
             problems.append(f"{name}:{call.lineno}: {one_line(subject)}: {error}")
     return Listing(tuple(entries), tuple(problems), _kinds_by_result(tree))
 
@@ -112,20 +112,24 @@ def _listed_test(
     device: str,
 ) -> ListedTest:
     if not re.fullmatch(r"\w+(\.\w+)*", subject):
-        raise _NotUnderstood("the key is not the name of a database entry")
+        raise _UnreadableDecorator("the key is not the name of a database entry")
     arguments: dict[str, ast.expr] = dict(zip(_FIELDS, call.args, strict=False))
     arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     owner, name = (_text_of(arguments.get(field), constants) for field in ("cls_name", "test_name"))
     if owner is None or name is None:
-        raise _NotUnderstood("the decorator has no class or no test name, so it applies to several tests")
+        raise _UnreadableDecorator(
+            "the decorator has no class or no test name, so it applies to several tests"
+        )
     if "active_if" in arguments:
-        raise _NotUnderstood("the decorator has a condition (active_if), which this reader does not evaluate")
+        raise _UnreadableDecorator(
+            "the decorator has a condition (active_if), which this reader does not evaluate"
+        )
     devices = _device_types(arguments.get("device_type"), constants)
     if devices is not None and not {device, "privateuse1"} & set(devices):
-        raise _NotUnderstood(f"the decorator is for device {', '.join(devices)!r}, not {device!r}")
+        raise _UnreadableDecorator(f"the decorator is for device {', '.join(devices)!r}, not {device!r}")
     test = methods_by_name.get((owner, name))
     if test is None:
-        raise _NotUnderstood(f"no property of database entries covers the upstream test {owner}.{name}")
+        raise _UnreadableDecorator(f"no property of database entries covers the upstream test {owner}.{name}")
     decorators = arguments.get("decorators")
     return ListedTest(
         call.lineno, test, subject, _dtypes_of(arguments.get("dtypes")), _skip_reason(decorators, constants)
@@ -154,7 +158,7 @@ def _device_types(node: ast.expr | None, constants: Mapping[str, object]) -> tup
         value = constants.get(node.id) if isinstance(node, ast.Name) else None
         devices = value if isinstance(value, tuple) else (_text_of(node, constants) or "",)
     if not all(devices):
-        raise _NotUnderstood(
+        raise _UnreadableDecorator(
             f"the decorator's device_type is {ast.unparse(node)[:80]!r}, not a text or a list of texts"
         )
     return devices
@@ -166,15 +170,15 @@ def _dtypes_of(node: ast.expr | None) -> tuple[str, ...]:
     parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
     names = [ast.unparse(part) for part in parts]
     if not names or not all(re.fullmatch(r"torch\.\w+", name) for name in names):
-        raise _NotUnderstood(
+        raise _UnreadableDecorator(
             f"the decorator's dtypes are {ast.unparse(node)[:80]!r}, not a tuple, list or set of torch dtypes"
         )
     return tuple(name.removeprefix("torch.") for name in names)
 
 
 def _skip_reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
-    """Return the reason of a skip decorator; empty for an expected failure. Raise _NotUnderstood for other
-    decorators.
+    """Return the reason of a skip decorator; empty for an expected failure. Raise _UnreadableDecorator for
+    other decorators.
     """
     nodes = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
     decorator_names = [
@@ -185,7 +189,7 @@ def _skip_reason(node: ast.expr | None, constants: Mapping[str, object]) -> str:
         "skip",
         "xfail",
     ):
-        raise _NotUnderstood(
+        raise _UnreadableDecorator(
             f"the decorator is neither an expected failure nor a skip ({', '.join(decorator_names)[:80]})"
         )
     (each,) = nodes

@@ -29,7 +29,7 @@ def read_test_list(text: str, name: str, device: str, databases: Databases) -> L
         databases: the entries whose names are parts of the test names.
     """
     entries, problems = [], []
-    names, owners = _entry_names(databases), _methods_by_class()
+    names, owners = _entry_name_by_test_name(databases), _methods_by_class()
     for number, line in enumerate(text.splitlines(), 1):
         test_text, _, reason = line.partition("#")
         test_text = test_text.strip()
@@ -57,7 +57,7 @@ def _methods_by_class() -> Mapping[str, list[UpstreamMethod]]:
     return methods_by_owner
 
 
-def _entry_names(databases: Databases) -> Mapping[str, str]:
+def _entry_name_by_test_name(databases: Databases) -> Mapping[str, str]:
     """Return the database entries by their names in test names (underscores instead of dots)."""
     entry_names = {
         name.replace(".", "_"): name

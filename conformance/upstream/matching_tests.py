@@ -69,7 +69,7 @@ class Databases:
             return "module"
         return "optimizer" if subject in self.optimizers else None
 
-    def has(self, test: UpstreamMethod, subject: str) -> bool:
+    def runs_test_over_entry(self, test: UpstreamMethod, subject: str) -> bool:
         """Return True if a test method runs over an entry, according to the names of the method's class and
         of the entry.
         """
@@ -86,7 +86,7 @@ def covering_properties() -> Mapping[UpstreamMethod, tuple[str, ...]]:
     """Return the properties that cover each upstream method. Behaviours are not included."""
     properties_by_method: dict[UpstreamMethod, tuple[str, ...]] = {}
     for stem in coverage_map.file_stems():
-        for method in coverage_map.methods(stem):
+        for method in coverage_map.methods_of_file(stem):
             properties = tuple(name for name in method.covered_by if "/" not in name)
             if method.wheel and properties:
                 kind = _KINDS.get(method.owner, "operator")
@@ -110,6 +110,8 @@ def methods_for_property(name: str, subject: str, databases: Databases) -> list[
     only if no such method exists, because a deviation from one of these properties need not make the method
     fail.
     """
-    tests = [test for test in _methods_by_property().get(name, ()) if databases.has(test, subject)]
+    tests = [
+        test for test in _methods_by_property().get(name, ()) if databases.runs_test_over_entry(test, subject)
+    ]
     alone = [test for test in tests if covering_properties()[test] == (name,)]
     return alone or tests

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.errors import UsageError
-from conformance.model.records import BackendFacts, Facts, Prepared, ResultNames
+from conformance.model.records import BackendFacts, BringUpOutput, Facts, ResultNames
 from conformance.process_control import exit_with_parent
 from conformance.worker import plan_cache
 
@@ -43,13 +43,13 @@ def environment_facts(module_name: str | None, extra: list[str]) -> Facts:
         "platform": platform.platform(),
         # Values that the imported torch reports override values that were read from its files.
         "torch": {
-            **build.facts(),
+            **build.torch_facts(),
             "version": torch.__version__,
             "revision": str(torch.version.git_version),
             "debug": bool(torch.version.debug),
         },
         "backend": backend,
-        "environment": installed_torch.recorded_variables(),
+        "environment": installed_torch.environment_variables_to_record(),
         "extra": list(extra),
     }
     if module_name is not None:
@@ -86,7 +86,7 @@ def _cpp_abi_of_package(package: Path) -> str | None:
         return None
 
 
-def bring_up_and_plan(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
+def bring_up_and_plan(target_file: str, mode: str, level: str, extra: list[str]) -> BringUpOutput:
     """Bring the target up. Return its environment, the plan of ``level`` in ``mode``, and the plan of level
     full in all modes of the target.
 
@@ -133,7 +133,7 @@ def _plan_level_and_full(file: TargetFile, target: Target, level: str) -> Plans:
     from conformance.subjects import catalogue
 
     full = plan.build_plan(target, "full", target.modes)
-    target_file_patterns.check_patterns(file, lambda: full)
+    target_file_patterns.check_target_file_patterns(file, lambda: full)
     chosen = plan.build_plan(target, level)
     # Kinds and names of the properties that the mode has.
     here = [
@@ -191,9 +191,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--names", action="store_true", help="write only the plan of level full by mode")
     options = parser.parse_args(arguments)
     if exit_with_parent.VARIABLE in os.environ:
-        exit_with_parent.follow()
+        exit_with_parent.exit_with_parent()
     try:
-        answer: Prepared | ResultNames
+        answer: BringUpOutput | ResultNames
         if options.names:
             answer = full_plan_by_mode(options.target, options.mode, options.extra)
         else:

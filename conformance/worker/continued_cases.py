@@ -10,12 +10,12 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from conformance.results.journal import Tail
+from conformance.results.journal import JournalTail
 
 _FOLDER = "continued"
 
 
-def mark(output: Path, nodeid: str) -> None:
+def mark_as_continued(output: Path, nodeid: str) -> None:
     """Mark the case of a pytest item as continued."""
     file = _file(output, nodeid)
     file.parent.mkdir(exist_ok=True)
@@ -33,10 +33,10 @@ class BegunResults:
     def __init__(self, output: Path, attempt: int) -> None:
         self._output = output
         self._attempt = attempt
-        self._tail = Tail(output / "journal.jsonl")
+        self._tail = JournalTail(output / "journal.jsonl")
         self._begun: set[str] = set()
 
-    def include(self, nodeid: str, result_id: str) -> bool:
+    def includes_result(self, nodeid: str, result_id: str) -> bool:
         """Return whether the case of a pytest item is continued and some worker has begun this result."""
         if not _file(self._output, nodeid).exists():
             return False

@@ -31,7 +31,7 @@ from conformance.results.run_state import unusable_device_message
 from conformance.subjects import catalogue
 from conformance.target.target import Target
 from conformance.worker import failing_sample_pattern, mode_evidence
-from conformance.worker.failing_sample_pattern import SampleWatch
+from conformance.worker.failing_sample_pattern import SampleFeatureRecorder
 from conformance.worker.stack_sampler import StackSampler
 
 #: A failed result that took longer than these seconds is not rerun.
@@ -87,7 +87,7 @@ class Executor:
         #: of these parts do not show that the device broke.
         can_probe = not target.is_cpu and not target.elsewhere
         self._never = frozenset(self._wrong_probe_answers()) if can_probe else frozenset()
-        self._state = process_state.capture()
+        self._state = process_state.capture_global_state()
 
     def subject(self, kind: str, name: str) -> catalogue.Subject:
         """Return the subject of a planned case."""
@@ -106,12 +106,12 @@ class Executor:
         after a result.
         """
         try:
-            return list(self.results(case, is_left))
+            return list(self.run_results(case, is_left))
         finally:
             if self.watchdog is not None:
                 self.watchdog.stop_limit()
 
-    def results(
+    def run_results(
         self, case: Case, is_left: Callable[[str], bool] = lambda result_id: True
     ) -> Iterator[Result]:
         """Yield the results of a case for which ``is_left`` is true, one by one."""
@@ -125,10 +125,10 @@ class Executor:
                 self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
             began, clock = time.time(), time.perf_counter()
             if self._sampler is not None:
-                self._sampler.begin()
+                self._sampler.begin_result()
             result = self.last = self._run_check(entry, subject, result_id)
             if self._is_worth_repeating(result):
-                watch = SampleWatch()
+                watch = SampleFeatureRecorder()
                 second_result = self._run_check(entry, subject, result_id, watch)
                 if second_result.failed_samples == result.failed_samples:
                     result.pattern = failing_sample_pattern.find_pattern(
@@ -154,7 +154,7 @@ class Executor:
                 kind=kind,
                 began=round(began, 4),
                 seconds=round(seconds, 4),
-                phases=self._sampler.end(),
+                phases=self._sampler.end_result(),
             )
 
     def _run_check(
@@ -162,7 +162,7 @@ class Executor:
         entry: Property,
         subject: catalogue.Subject,
         result_id: ResultId,
-        watch: SampleWatch | None = None,
+        watch: SampleFeatureRecorder | None = None,
     ) -> Result:
         seed = seed_of(subject.name, result_id.dtype)
         if self.watchdog is not None:
@@ -194,7 +194,7 @@ class Executor:
             self._rehearse(entry, subject, result_id, seed)
         suite_fault: str | None = None
         try:
-            with mode_evidence.watch_mode(self.target, entry, subject, recorder):
+            with mode_evidence.require_mode_evidence(self.target, entry, subject, recorder):
                 process_state.seed(seed, self.target)
                 recorder.first_only = self.first_only
                 try:
@@ -223,12 +223,12 @@ class Executor:
             recorder.fail(
                 Kind.EXCEPTION, f"synchronising after the case raised {type(error).__name__}: {error}"
             )
-        changed = process_state.restore(self._state)
+        changed = process_state.restore_global_state(self._state)
         if changed and suite_fault is None:
             suite_fault = (
                 f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
             )
-        result = refusals.apply_declarations(self.target, recorder.result(), recorder.lacking)
+        result = refusals.apply_target_declarations(self.target, recorder.result(), recorder.lacking)
         if suite_fault is not None:
             harness_failure = Failure(Kind.HARNESS, suite_fault[:MAX_MESSAGE])
             other_failures = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
@@ -266,7 +266,7 @@ class Executor:
         with contextlib.suppress(Exception):
             self.target.mark_step()
             self.target.synchronize()
-        process_state.restore(self._state)
+        process_state.restore_global_state(self._state)
 
     def _probe_device_after(self, result: Result) -> None:
         """Run the known-answer probe after a result that did not pass; raise DeviceUnusable if it fails."""
@@ -274,7 +274,9 @@ class Executor:
         if self.journal is not None:
             self.journal.write("probe", worker=self.worker, id=name, state="start", attempt=self.attempt)
         with (
-            self.watchdog.limited_to(PROBE_SECONDS) if self.watchdog is not None else contextlib.nullcontext()
+            self.watchdog.limit_seconds(PROBE_SECONDS)
+            if self.watchdog is not None
+            else contextlib.nullcontext()
         ):
             wrong = {
                 name: text for name, text in self._wrong_probe_answers().items() if name not in self._never
@@ -295,7 +297,7 @@ class Executor:
             result.failure_count += 1
             raise DeviceUnusable(text)
 
-    def device_is_wrong(self) -> bool:
+    def probe_finds_new_errors(self) -> bool:
         """Return True if the known-answer probe finds an error that it did not find at the start."""
         return any(name not in self._never for name in self._wrong_probe_answers())
 

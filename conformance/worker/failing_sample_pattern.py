@@ -22,7 +22,7 @@ _RANKS = (3, 4, 5, 6)
 _MAX_ELEMENTS = 1 << 20
 
 
-class SampleWatch:
+class SampleFeatureRecorder:
     """Records the features of each sample that a property copies to the device."""
 
     def __init__(self) -> None:

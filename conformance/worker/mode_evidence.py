@@ -61,7 +61,9 @@ _SAMPLES = 8
 
 
 @contextlib.contextmanager
-def watch_mode(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
+def require_mode_evidence(
+    target: Target, entry: Property, subject: Any, recorder: Recorder
+) -> Iterator[None]:
     """Record the result as vacuous if its subject did not run in the target's mode inside this context."""
     if target.mode == "compile":
         torch_testing_internals.reset_dynamo()

@@ -40,8 +40,8 @@ _PHASE_BY_FUNCTION = {
     ("samples/operators.py", "call"): "",
     ("samples/recorded_calls.py", "__torch_dispatch__"): "",
     ("framework/calls.py", "attempt_on"): "device",
-    ("behaviours/behaviour.py", "on_cpu"): "oracle",
-    ("behaviours/behaviour.py", "on_target"): "device",
+    ("behaviours/behaviour.py", "run_on_cpu_reference"): "oracle",
+    ("behaviours/behaviour.py", "run_on_target"): "device",
 }
 
 
@@ -61,13 +61,13 @@ class StackSampler:
         self._sampler = threading.Thread(target=self._sample_until_closed, name="stack sampler", daemon=True)
         self._sampler.start()
 
-    def begin(self) -> None:
+    def begin_result(self) -> None:
         """Start the measurement of a result."""
         self._spent = {}
         self._last = time.perf_counter()
         self._active = True
 
-    def end(self) -> dict[str, float]:
+    def end_result(self) -> dict[str, float]:
         """End the measurement of a result, and return the seconds of each phase."""
         self._active = False
         return {phase: round(seconds, 4) for phase, seconds in dict(self._spent).items()}

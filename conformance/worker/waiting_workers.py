@@ -51,22 +51,24 @@ class WaitingWorkers:
         self._scheduler = scheduler
         self._processor_seconds_of = processor_seconds_of
         self._clock = clock
-        self._idle: dict[Any, _Idle] = {}
+        self._idle: dict[Any, _IdleTime] = {}
         #: The longest time for which a worker was idle before it finished its item.
         self._longest = 0.0
 
     def start(self) -> None:
         """Start the timer."""
         # pytest-xdist calls the method "worker_" + NAME of its session for an event of this name.
-        self._distributor.worker_conformance_look = self.look
-        threading.Thread(target=self._tick, name="conformance-waiting-workers", daemon=True).start()
+        self._distributor.worker_conformance_look = self.report_waiting_workers
+        threading.Thread(
+            target=self._request_reports, name="conformance-waiting-workers", daemon=True
+        ).start()
 
-    def _tick(self) -> None:
+    def _request_reports(self) -> None:
         while True:
             time.sleep(_INTERVAL)
             self._distributor.queue.put(("conformance_look", {}))
 
-    def look(self) -> None:
+    def report_waiting_workers(self) -> None:
         """Report the workers that wait now."""
         running = self._scheduler.running_items()
         now = self._clock()
@@ -78,13 +80,13 @@ class WaitingWorkers:
         for node, item in running.items():
             seconds = self._processor_seconds_of(process_id(node))
             if seconds is not None:
-                self._idle.setdefault(node, _Idle(item, now, now, seconds)).update(now, seconds)
+                self._idle.setdefault(node, _IdleTime(item, now, now, seconds)).update(now, seconds)
         limit = max(_SECONDS, _FACTOR * self._longest)
         self._scheduler.set_waiting({node for node, idle in self._idle.items() if idle.seconds >= limit})
 
 
 @dataclasses.dataclass
-class _Idle:
+class _IdleTime:
     """The idle time of the worker that runs an item."""
 
     item: int

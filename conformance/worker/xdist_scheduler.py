@@ -25,7 +25,7 @@ _SAMPLED_PROPERTIES = 2
 
 
 @dataclasses.dataclass
-class _Worker:
+class _WorkerItems:
     """The items of a worker."""
 
     #: The items sent to the worker. It runs the first item once it has a second item or is shutting down.
@@ -42,7 +42,7 @@ class _Worker:
 
 
 @dataclasses.dataclass
-class _Sample:
+class _GroupSample:
     """A sample of a group: items of other properties that show whether the whole group ends or blocks its
     process.
     """
@@ -74,7 +74,7 @@ class SubjectScheduling:
     another worker continues the item: ``continue_item`` is called, and the item is assigned again.
 
     If ``is_isolated`` returns True for the item, the item is not continued. The scheduler then samples the
-    rest of its group (:class:`_Sample`): items of different properties, and of different variants if
+    rest of its group (:class:`_GroupSample`): items of different properties, and of different variants if
     possible, run in other workers. If all sampled items are lost, the rest of the group is not assigned.
 
     If a property ended the worker in ``property_losses`` groups, and no item of the property finished in
@@ -120,12 +120,12 @@ class SubjectScheduling:
         self._log = log
         self._collection: list[str] | None = None
         self._ready: dict[Any, list[str] | None] = {}
-        self._workers: dict[Any, _Worker] = {}
+        self._workers: dict[Any, _WorkerItems] = {}
         #: Number of workers that start now, or that pytest-xdist will start, and that have not been added
         #: yet.
         self._starting = workers
         self._groups: collections.deque[list[int]] = collections.deque()
-        self._samples: dict[str, _Sample] = {}
+        self._samples: dict[str, _GroupSample] = {}
         #: Number of times that each item was continued.
         self._continuations: dict[int, int] = collections.Counter()
         #: Losses of each sampled group since its last sample.
@@ -148,7 +148,7 @@ class SubjectScheduling:
         """True once every group is assigned, no sample is unfinished, and each worker has at most one item
         left.
         """
-        if self._collection is None or self._groups or self._unfinished_samples():
+        if self._collection is None or self._groups or self._has_unfinished_samples():
             return False
         return all(
             # If other workers can continue the last item, keep the workers until the item has finished.
@@ -161,7 +161,7 @@ class SubjectScheduling:
         """True while any item is not finished."""
         return bool(
             self._groups
-            or self._unfinished_samples()
+            or self._has_unfinished_samples()
             or any(worker.sent or worker.rest for worker in self._workers.values())
         )
 
@@ -179,14 +179,14 @@ class SubjectScheduling:
         worker = self._workers[node]
         worker.sent.remove(item_index)
         self._record_short_item(node, worker)
-        self._begin(worker)
+        self._begin_next_item(worker)
         if self._collection is not None:
             item = self._collection[item_index]
             self._lost_groups.pop(self._property_of(item), None)
             sample = self._samples.get(self._group_of(item))
             if sample is not None and (item_index == sample.suspect or item_index in sample.unfinished):
-                self._release(self._group_of(item))
-        self._assign(first=node)
+                self._release_withheld_group(self._group_of(item))
+        self._assign_items(first=node)
 
     def mark_test_pending(self, item: str) -> None:
         """Raise NotImplementedError, because the runner retries lost cases in its next round."""
@@ -209,18 +209,18 @@ class SubjectScheduling:
         running = worker.sent.popleft()
         lost = self._collection[running]
         self._starting += 1  # pytest-xdist starts a new worker for the lost one.
-        if not worker.overlapped or self._worked_for_others(node):
+        if not worker.overlapped or self._device_ran_other_items(node):
             self._report_independent(node)
         remaining = [*worker.sent, *worker.rest]
         if self._is_isolated(lost):
-            self._suspect(running, remaining, lost=True)
+            self._sample_group_of_suspect(running, remaining, lost=True)
         else:
-            self._queue(remaining)
-            self._continue(worker, running)
+            self._put_items_first(remaining)
+            self._hand_over_running_item(worker, running)
         self._withhold_lost_properties()
         if not self._idle_workers():
             self._start_additional()
-        self._assign()
+        self._assign_items()
         return lost
 
     def schedule(self) -> None:
@@ -239,8 +239,8 @@ class SubjectScheduling:
             if ids != self._collection:
                 self._log(f"worker {node.gateway.id} gets no case: its cases differ from the first worker's")
                 continue
-            self._workers[node] = _Worker()
-        self._assign()
+            self._workers[node] = _WorkerItems()
+        self._assign_items()
 
     def running_items(self) -> dict[Any, int]:
         """Return the index of the item that each worker runs."""
@@ -261,14 +261,14 @@ class SubjectScheduling:
                 rest = list(worker.rest)
                 worker.rest.clear()
                 if self._is_isolated(self._collection[worker.sent[0]]):
-                    self._suspect(worker.sent[0], rest, lost=False)
+                    self._sample_group_of_suspect(worker.sent[0], rest, lost=False)
                 else:
-                    self._queue(rest)
-                    self._continue(worker, worker.sent[0])
+                    self._put_items_first(rest)
+                    self._hand_over_running_item(worker, worker.sent[0])
             worker.waiting = node in nodes
-        self._assign()
+        self._assign_items()
 
-    def _record_short_item(self, node: Any, worker: _Worker) -> None:
+    def _record_short_item(self, node: Any, worker: _WorkerItems) -> None:
         """Record the item that a worker finished now, if it took a small part of the time limit."""
         now = self._clock()
         if now - worker.began < _SHORT_PART * self._time_limit:
@@ -276,7 +276,7 @@ class SubjectScheduling:
         while self._short_items and self._short_items[0][2] < now - self._time_limit:
             self._short_items.popleft()
 
-    def _worked_for_others(self, node: Any) -> bool:
+    def _device_ran_other_items(self, node: Any) -> bool:
         """Return whether another worker ran a short item in the first half of the time limit of a lost item.
 
         If so, no other item blocked the device for the lost item. A short item in the second half is no
@@ -289,7 +289,7 @@ class SubjectScheduling:
             for short_item_node, began, ended in self._short_items
         )
 
-    def _begin(self, worker: _Worker) -> None:
+    def _begin_next_item(self, worker: _WorkerItems) -> None:
         """Record that a worker begins its next item, if it has one."""
         worker.waiting = worker.continued = worker.overlapped = False
         worker.began = self._clock()
@@ -298,44 +298,46 @@ class SubjectScheduling:
             for running_worker in running:
                 running_worker.overlapped = True
 
-    def _suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
+    def _sample_group_of_suspect(self, suspect: int, items: list[int], *, lost: bool) -> None:
         """Start a sample of the group of an item that waits or was lost, if a sample is due.
 
         ``items`` are the other items of the worker. Items of other groups are queued.
         """
-        group = self._group(suspect)
+        group = self._group_of_index(suspect)
         if lost:
-            self._lost_groups[self._property(suspect)].add(group)
-        rest = [index for index in items if self._group(index) == group]
-        self._queue(index for index in items if self._group(index) != group)
+            self._lost_groups[self._property_of_index(suspect)].add(group)
+        rest = [index for index in items if self._group_of_index(index) == group]
+        self._put_items_first(index for index in items if self._group_of_index(index) != group)
         if (sample := self._samples.get(group)) is not None:
             if lost:
                 sample.suspect_was_lost |= suspect == sample.suspect
                 sample.unfinished.discard(suspect)
-            self._queue(index for index in rest if index in sample.unfinished)
+            self._put_items_first(index for index in rest if index in sample.unfinished)
             sample.withheld += [index for index in rest if index not in sample.unfinished]
             return
         if group in self._losses:
             self._losses[group] += lost
         is_due = self._losses.get(group, _LOSSES_BEFORE_NEXT_SAMPLE) >= _LOSSES_BEFORE_NEXT_SAMPLE
-        queued = [index for items in self._groups for index in items if self._group(index) == group]
+        queued = [index for items in self._groups for index in items if self._group_of_index(index) == group]
         by_property = {
-            self._property(index): index
+            self._property_of_index(index): index
             for index in reversed([*rest, *queued])
-            if self._property(index) != self._property(suspect)
+            if self._property_of_index(index) != self._property_of_index(suspect)
         }
         if not is_due or not by_property:
-            self._queue(rest)
+            self._put_items_first(rest)
             return
-        sampled = self._most_diverse(suspect, list(by_property.values()))
+        sampled = self._most_diverse_items(suspect, list(by_property.values()))
         withheld = [index for index in (*rest, *queued) if index not in sampled]
         self._losses[group] = 0
-        self._samples[group] = _Sample(suspect, lost, set(sampled), withheld)
-        self._groups = collections.deque(items for items in self._groups if self._group(items[0]) != group)
+        self._samples[group] = _GroupSample(suspect, lost, set(sampled), withheld)
+        self._groups = collections.deque(
+            items for items in self._groups if self._group_of_index(items[0]) != group
+        )
         for index in sampled:
-            self._queue([index])
+            self._put_items_first([index])
 
-    def _continue(self, worker: _Worker, running: int) -> None:
+    def _hand_over_running_item(self, worker: _WorkerItems, running: int) -> None:
         """Let another worker continue the running item of a worker that was lost or waits."""
         if worker.continued or self._collection is None:
             return
@@ -343,9 +345,9 @@ class SubjectScheduling:
         self._continuations[running] += 1
         if self._continuations[running] < _MOST_ATTEMPTS:
             self._continue_item(self._collection[running])
-            self._queue([running])
+            self._put_items_first([running])
 
-    def _most_diverse(self, suspect: int, items: list[int]) -> list[int]:
+    def _most_diverse_items(self, suspect: int, items: list[int]) -> list[int]:
         """Return the items for a sample: if possible, their variants differ from the suspect and from each
         other.
         """
@@ -360,24 +362,24 @@ class SubjectScheduling:
             variants.add(self._variant_of(self._collection[chosen[-1]]))
         return chosen
 
-    def _queue(self, items: Iterable[int]) -> None:
+    def _put_items_first(self, items: Iterable[int]) -> None:
         """Put items at the front of the queue, for the next free workers. An entry has items of one group."""
         by_group: dict[str, list[int]] = {}
         for index in items:
-            by_group.setdefault(self._group(index), []).append(index)
+            by_group.setdefault(self._group_of_index(index), []).append(index)
         self._groups.extendleft(by_group.values())
 
-    def _release(self, group: str) -> None:
+    def _release_withheld_group(self, group: str) -> None:
         """Assign the withheld items of a group, because it does not always end or block its process."""
-        self._queue(self._samples.pop(group).withheld)
+        self._put_items_first(self._samples.pop(group).withheld)
 
-    def _unfinished_samples(self) -> bool:
+    def _has_unfinished_samples(self) -> bool:
         return any(sample.unfinished or not sample.suspect_was_lost for sample in self._samples.values())
 
-    def _group(self, index: int) -> str:
+    def _group_of_index(self, index: int) -> str:
         return "" if self._collection is None else self._group_of(self._collection[index])
 
-    def _property(self, index: int) -> str:
+    def _property_of_index(self, index: int) -> str:
         return "" if self._collection is None else self._property_of(self._collection[index])
 
     def _withhold_lost_properties(self) -> None:
@@ -387,7 +389,7 @@ class SubjectScheduling:
         sampled = {index for sample in self._samples.values() for index in sample.unfinished}
 
         def is_assigned(index: int) -> bool:
-            return index in sampled or self._property(index) not in lost
+            return index in sampled or self._property_of_index(index) not in lost
 
         groups = (list(filter(is_assigned, items)) for items in self._groups)
         self._groups = collections.deque(items for items in groups if items)
@@ -410,7 +412,7 @@ class SubjectScheduling:
             self._starting += 1
             self._start_worker()
 
-    def _assign(self, first: Any = None) -> None:
+    def _assign_items(self, first: Any = None) -> None:
         """Assign items to all workers that can accept items, beginning with ``first``. If items are left and
         too few workers are busy, start a worker. If no items are left, shut down idle workers.
         """
@@ -419,14 +421,14 @@ class SubjectScheduling:
         for node in sorted(self._workers, key=lambda node: node is not first):
             self._assign_to(node)
         if self._groups:
-            if self._busy() + self._starting < self._limit and not self._idle_workers():
+            if self._busy_worker_count() + self._starting < self._limit and not self._idle_workers():
                 self._start_additional()
             return
-        if not self._unfinished_samples():
+        if not self._has_unfinished_samples():
             for node in self._idle_workers():
                 node.shutdown()
 
-    def _busy(self) -> int:
+    def _busy_worker_count(self) -> int:
         return sum(bool(worker.sent) and not worker.waiting for worker in self._workers.values())
 
     def _assign_to(self, node: Any) -> None:
@@ -435,14 +437,14 @@ class SubjectScheduling:
             return
         while len(worker.sent) < 2:
             if not worker.rest:
-                busy_others = self._busy() - bool(worker.sent)
+                busy_others = self._busy_worker_count() - bool(worker.sent)
                 if not self._groups or busy_others >= self._limit:
                     break
                 worker.rest.extend(self._groups.popleft())
             index = worker.rest.popleft()
             worker.sent.append(index)
             if len(worker.sent) == 1:
-                self._begin(worker)
+                self._begin_next_item(worker)
             try:
                 node.send_runtest_some([index])
             except OSError:

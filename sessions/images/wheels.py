@@ -28,7 +28,7 @@ def torch_wheel(version: str, kind: str, python: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if kind == "fork-like":
-        return fork_like.repack(torch_wheel(version, "public", python), folder, None)
+        return fork_like.make_fork_like_wheel(torch_wheel(version, "public", python), folder, None)
     return _download_torch_wheel(version, folder, tag)
 
 

@@ -89,7 +89,7 @@ def report_addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
         page = folder / f"{target}.html"
         results = document.results_document(legs)
         html.write_page(
-            page, results, html.LinkedFiles(script=snippet_of_row), common.opening_of(legs, before)
+            page, results, html.LinkedFiles(script=snippet_of_row), common.report_opening(legs, before)
         )
         addresses[target] = page.as_uri()
     return addresses

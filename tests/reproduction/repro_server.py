@@ -25,8 +25,8 @@ from conformance.device.bring_up import bring_up
 from conformance.model.verdicts import ResultId
 from conformance.properties.registry import find_property
 from conformance.reproduction import script, snippet
-from conformance.reproduction.module_ast import Unwritable
-from conformance.reproduction.rerun import Trial
+from conformance.reproduction.module_ast import NotWritableAsSource
+from conformance.reproduction.rerun import RerunTrial
 from conformance.subjects import catalogue
 from conformance.target import file as target_file
 from conformance.worker.executor import Executor
@@ -67,7 +67,7 @@ def snippet_and_outcomes(executor: Executor, text: str, seconds: float) -> dict[
     result_id = ResultId.parse(text)
     kind = subject_kind_of(result_id)
     entry = find_property(kind, result_id.case.property)
-    trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
+    trial = RerunTrial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     started = time.perf_counter()
     result = trial.run()
     answer: dict[str, Any] = {"id": text, "verdict": result.verdict.value}
@@ -76,7 +76,7 @@ def snippet_and_outcomes(executor: Executor, text: str, seconds: float) -> dict[
     answer["message"] = result.failures[0].message[:300]
     try:
         made_snippet = snippet.make_snippet(trial, result.failures[0], seconds=seconds)
-    except Unwritable as error:
+    except NotWritableAsSource as error:
         return answer | {"unwritable": str(error)}
     fault = os.environ.pop("FAULT")
     code, output = run_snippet_in_fork(made_snippet.text)

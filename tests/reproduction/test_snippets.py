@@ -19,8 +19,8 @@ from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
 from conformance.report import html, output_files, snippet_lookup
 from conformance.reproduction import script
-from conformance.reproduction.inline_source import Collector
-from conformance.reproduction.literals import Writer
+from conformance.reproduction.inline_source import DefinitionCollector
+from conformance.reproduction.literals import ExpressionWriter
 from tests.reproduction import expected_failures_by_fault
 from tests.reproduction.fork_server import ForkServer
 from tests.support.nightly import NIGHTLY, every_nth
@@ -115,10 +115,10 @@ def test_every_behaviour_has_a_script() -> None:
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
     assert {entry.name for entry in properties("api")} - property_names - lazy <= set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():
-        collector = Collector(script.REPLACED)
-        writer = Writer(collector)
+        collector = DefinitionCollector(script.REPLACED)
+        writer = ExpressionWriter(collector)
         program = writer.write(entry.program)
-        text = "\n".join([collector.text(), *writer.statements, program])
+        text = "\n".join([collector.definitions_text(), *writer.statements, program])
         compile(text, name, "exec")
         assert "import conformance" not in text and "from conformance" not in text, name
 

@@ -49,7 +49,7 @@ class FakeStream:
         return not self.queue
 
     def record_event(self) -> FakeEvent:
-        event = self.api.event(timing=True)
+        event = self.api.new_event(timing=True)
         event.record(self)
         return event
 
@@ -117,25 +117,25 @@ class FakeDeviceApi(DeviceApi):
         super().__init__(target)
         self.clock = 0.0
         self.streams: list[FakeStream] = []
-        self.default = self.stream()
+        self.default = self.new_stream()
         self.local = threading.local()
         self.free: dict[int, list[torch.Tensor]] = {}
         self.busy: dict[int, FakeStream] = {}
         self.names = itertools.count()
 
-    def stream(self) -> Any:
+    def new_stream(self) -> Any:
         self.streams.append(FakeStream(self))
         return self.streams[-1]
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         return FakeEvent(self, timing)
 
-    def current(self) -> Any:
+    def current_stream(self) -> Any:
         return getattr(self.local, "stream", self.default)
 
     @contextlib.contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        before = self.current()
+    def use_stream(self, stream: Any) -> Iterator[None]:
+        before = self.current_stream()
         self.local.stream = stream
         try:
             with DeferCalls(stream):
@@ -143,14 +143,14 @@ class FakeDeviceApi(DeviceApi):
         finally:
             self.local.stream = before
 
-    def delay(self, seconds: float) -> bool:
+    def queue_delay(self, seconds: float) -> bool:
         def advance_clock() -> None:
             self.clock += seconds * 1000
 
-        self.current().push(advance_clock)
+        self.current_stream().push(advance_clock)
         return True
 
-    def empty(self, size: int) -> torch.Tensor:
+    def allocate_elements(self, size: int) -> torch.Tensor:
         free = self.free.setdefault(size, [])
         memory = free.pop() if free else torch.empty(size, dtype=torch.int64)
         tensor = memory.detach()
@@ -162,7 +162,7 @@ class FakeDeviceApi(DeviceApi):
         if stream is None or not stream.queue:
             self.free[size].append(memory)
 
-    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+    def copy_to_pinned_memory(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
@@ -174,10 +174,10 @@ class FakeDeviceApi(DeviceApi):
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
         with _disable_current_modes():  # so that queued work runs and is not queued again
-            self.current().synchronize()
+            self.current_stream().synchronize()
         return tensor.clone()
 
-    def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
+    def wait_functions(self) -> Mapping[str, Callable[[Any, Any], None]]:
         return {
             "Stream.synchronize": lambda stream, event: stream.synchronize(),
             "Event.synchronize": lambda stream, event: event.synchronize(),
@@ -191,7 +191,7 @@ class StreamGraph(Graph):
     api: FakeDeviceApi
 
     def replay(self) -> None:
-        self.api.current().push(super().replay)
+        self.api.current_stream().push(super().replay)
 
 
 class ReplaysBeforeQueuedWork(StreamGraph):
@@ -204,7 +204,7 @@ class ReplaysBeforeQueuedWork(StreamGraph):
 class RunsNewestWorkFirst(FakeDeviceApi):
     """A device that runs the newest work of a stream first."""
 
-    def stream(self) -> Any:
+    def new_stream(self) -> Any:
         class StreamRunningNewestFirst(FakeStream):
             def run(self, until: int) -> None:
                 while self.done < until:
@@ -218,7 +218,7 @@ class RunsNewestWorkFirst(FakeDeviceApi):
 class IgnoresWaitsForEvents(FakeDeviceApi):
     """A device that ignores waits between streams."""
 
-    def stream(self) -> Any:
+    def new_stream(self) -> Any:
         class StreamIgnoringEvents(FakeStream):
             def wait_event(self, event: FakeEvent) -> None:
                 pass
@@ -230,7 +230,7 @@ class IgnoresWaitsForEvents(FakeDeviceApi):
 class ElapsedTimeOfEndEvent(FakeDeviceApi):
     """A device whose elapsed_time returns the time of the second event instead of the difference."""
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         class EventReturningEndTime(FakeEvent):
             def elapsed_time(self, end: FakeEvent) -> float:
                 return end.time
@@ -241,7 +241,7 @@ class ElapsedTimeOfEndEvent(FakeDeviceApi):
 class AcceptsUnrecordedEvents(FakeDeviceApi):
     """A device whose elapsed_time accepts events that were not recorded."""
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         class EventWithoutRecordCheck(FakeEvent):
             def elapsed_time(self, end: FakeEvent) -> float:
                 return end.time - self.time
@@ -252,7 +252,7 @@ class AcceptsUnrecordedEvents(FakeDeviceApi):
 class EventsAlwaysDone(FakeDeviceApi):
     """A device whose events always report that their work is done."""
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         class EventAlwaysDone(FakeEvent):
             def query(self) -> bool:
                 return True
@@ -264,8 +264,8 @@ class StreamContextExitWaits(FakeDeviceApi):
     """A device on which leaving a stream's context waits for the work of the stream."""
 
     @contextlib.contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        with super().on(stream):
+    def use_stream(self, stream: Any) -> Iterator[None]:
+        with super().use_stream(stream):
             yield
         stream.synchronize()
 
@@ -280,7 +280,7 @@ class ReusesMemoryInUse(FakeDeviceApi):
 class WaitEventBlocksHost(FakeDeviceApi):
     """A device on which wait_event blocks the host until the event's work is done."""
 
-    def stream(self) -> Any:
+    def new_stream(self) -> Any:
         class StreamBlockingHost(FakeStream):
             def wait_event(self, event: FakeEvent) -> None:
                 event.synchronize()
@@ -299,7 +299,7 @@ class HostCopiesDoNotWait(FakeDeviceApi):
 class RunsCopiesLast(FakeDeviceApi):
     """A device that runs the queued copies of a stream after all other queued work of the stream."""
 
-    def stream(self) -> Any:
+    def new_stream(self) -> Any:
         class StreamRunningCopiesLast(FakeStream):
             def run(self, until: int) -> None:
                 self.queue.sort(key=lambda work: getattr(work, "func", None) is torch.ops.aten.copy_.default)
@@ -316,7 +316,7 @@ class ReusesPinnedMemoryInUse(FakeDeviceApi):
         super().__init__(target)
         self.freed: list[torch.Tensor] = []
 
-    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+    def copy_to_pinned_memory(self, tensor: torch.Tensor) -> torch.Tensor:
         with _disable_current_modes():
             fits = [index for index, memory in enumerate(self.freed) if memory.nbytes == tensor.nbytes]
             memory = self.freed.pop(fits[0]) if fits else torch.empty_like(tensor).view(torch.uint8)
@@ -328,7 +328,7 @@ class ReusesPinnedMemoryInUse(FakeDeviceApi):
 class ElapsedTimeIsZero(FakeDeviceApi):
     """A device that measures zero time for any work."""
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         class EventWithoutElapsedTime(FakeEvent):
             def elapsed_time(self, end: FakeEvent) -> float:
                 return super().elapsed_time(end) * 0.0
@@ -339,7 +339,7 @@ class ElapsedTimeIsZero(FakeDeviceApi):
 class ElapsedTimeInMicroseconds(FakeDeviceApi):
     """A device whose elapsed_time returns microseconds instead of milliseconds."""
 
-    def event(self, *, timing: bool = False) -> Any:
+    def new_event(self, *, timing: bool = False) -> Any:
         class EventInMicroseconds(FakeEvent):
             def elapsed_time(self, end: FakeEvent) -> float:
                 return super().elapsed_time(end) * 1000.0
@@ -357,12 +357,12 @@ class SynchronizeDoesNotWait(FakeDeviceApi):
 class OneCurrentStreamForAllThreads(FakeDeviceApi):
     """A device with one current stream for all threads."""
 
-    def current(self) -> Any:
+    def current_stream(self) -> Any:
         return self.__dict__.get("everyones", self.default)
 
     @contextlib.contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        before = self.current()
+    def use_stream(self, stream: Any) -> Iterator[None]:
+        before = self.current_stream()
         self.everyones = stream
         with DeferCalls(stream):
             yield

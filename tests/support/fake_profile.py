@@ -40,12 +40,12 @@ class ProfilingDeviceApi(fake_device.FakeDeviceApi):
     fault each.
     """
 
-    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
+    def profile_work(self, work: Callable[[], object]) -> ProfilerTrace:
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profiler:
-            before = self.allocated()
+            before = self.allocated_bytes()
             work()
             self.synchronize()
-            change = self.allocated() - before
+            change = self.allocated_bytes() - before
         events, begin = torch_testing_internals.collected_events(profiler)
         operators = [
             Operator(
@@ -97,11 +97,11 @@ class ProfilingDeviceApi(fake_device.FakeDeviceApi):
         self.live: dict[int, int] = {}
         self.events: list[dict[str, Any]] | None = None
 
-    def allocated(self) -> int:
+    def allocated_bytes(self) -> int:
         return sum(self.live.values())
 
-    def empty(self, size: int) -> torch.Tensor:
-        tensor = super().empty(size)
+    def allocate_elements(self, size: int) -> torch.Tensor:
+        tensor = super().allocate_elements(size)
         address, count = tensor.data_ptr(), -(-tensor.nbytes // GRANULE) * GRANULE
         self.live[address] = count
         self.record_memory_event("alloc", address, count)
@@ -241,8 +241,8 @@ class DurationsTooLong(ProfilingDeviceApi):
 class FreesNotCounted(ProfilingDeviceApi):
     """A device whose profiler traces count a block as allocated after it was freed."""
 
-    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
-        recorded = super().profile(work)
+    def profile_work(self, work: Callable[[], object]) -> ProfilerTrace:
+        recorded = super().profile_work(work)
         return dataclasses.replace(recorded, memory=recorded.memory + GRANULE)
 
 
@@ -287,9 +287,9 @@ class KeepsRowsOfEarlierTraces(ProfilingDeviceApi):
 class ReplacesErrors(ProfilingDeviceApi):
     """A device whose profiler replaces an error of the profiled code by its own error."""
 
-    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
+    def profile_work(self, work: Callable[[], object]) -> ProfilerTrace:
         try:
-            return super().profile(work)
+            return super().profile_work(work)
         except ZeroDivisionError:
             raise RuntimeError("the profiler has failed") from None
 
@@ -297,7 +297,7 @@ class ReplacesErrors(ProfilingDeviceApi):
 class StopsAfterFork(ProfilingDeviceApi):
     """A device whose profiler traces contain only the first row if the profiled code forked a process."""
 
-    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
+    def profile_work(self, work: Callable[[], object]) -> ProfilerTrace:
         before, forked = os.fork, []
 
         def fork() -> int:
@@ -306,7 +306,7 @@ class StopsAfterFork(ProfilingDeviceApi):
 
         os.fork = fork
         try:
-            recorded = super().profile(work)
+            recorded = super().profile_work(work)
         finally:
             os.fork = before
         return dataclasses.replace(recorded, rows=recorded.rows[:1]) if forked else recorded

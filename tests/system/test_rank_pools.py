@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from conformance.distributed import worker_ranks
-from conformance.distributed.collective_results import reduced
-from conformance.distributed.collectives import input_values
+from conformance.distributed.collective_results import elementwise_reduction
+from conformance.distributed.collectives import input_tensor_of_rank
 from conformance.distributed.rank_pool import RankPool
 from conformance.distributed.rank_programs import sum_over_all_ranks
-from conformance.distributed.rank_replies import Ending, RankReply, from_bytes, to_bytes
+from conformance.distributed.rank_replies import RankReply, ReplyKind, from_bytes, to_bytes
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.target import file as target_file
@@ -80,8 +80,8 @@ def test_replies_are_in_rank_order_and_processes_are_reused(pool: RankPool, tmp_
 def test_an_error_on_one_rank_ends_the_pool(pool: RankPool) -> None:
     before = pids_of_ranks(pool)
     first, second = pool.run(programs.raise_on_ranks, ranks=[1], grace=0.5)
-    assert first.ending is Ending.LATE
-    assert (second.ending, second.error[0], second.text) == (Ending.ERROR, "ValueError", "no 1")
+    assert first.ending is ReplyKind.LATE
+    assert (second.ending, second.error[0], second.text) == (ReplyKind.ERROR, "ValueError", "no 1")
     assert isinstance(second.exception(), ValueError)
     assert have_exited(before) and set(pids_of_ranks(pool)).isdisjoint(before)
 
@@ -98,14 +98,14 @@ def test_the_same_error_after_an_unfinished_collective_ends_the_pool(
 ) -> None:
     monkeypatch.setattr("conformance.distributed.rank_pool.AGREE", 2.0)
     before = pids_of_ranks(pool)
-    assert all(answer.ending is Ending.ERROR for answer in pool.run(programs.raise_out_of_step))
+    assert all(answer.ending is ReplyKind.ERROR for answer in pool.run(programs.raise_out_of_step))
     assert set(pids_of_ranks(pool)).isdisjoint(before)
 
 
 def test_a_dead_rank_is_reported_with_its_last_output(pool: RankPool, tmp_path: Path) -> None:
     before = pids_of_ranks(pool)
     first, second = pool.run(programs.kill_rank_one, grace=0.5)
-    assert first.ending is Ending.LATE and second.ending is Ending.GONE
+    assert first.ending is ReplyKind.LATE and second.ending is ReplyKind.GONE
     assert second.text == "signal SIGKILL: my last words"
     assert have_exited(before) and not list(tmp_path.iterdir())
 
@@ -113,7 +113,7 @@ def test_a_dead_rank_is_reported_with_its_last_output(pool: RankPool, tmp_path: 
 def test_ranks_that_hang_have_the_ending_late(pool: RankPool) -> None:
     before = pids_of_ranks(pool)
     start = time.monotonic()
-    assert [answer.ending for answer in pool.run(programs.sleep_for_long, limit=1.0)] == [Ending.LATE] * 2
+    assert [answer.ending for answer in pool.run(programs.sleep_for_long, limit=1.0)] == [ReplyKind.LATE] * 2
     assert time.monotonic() - start < 5.0 and have_exited(before)
 
 
@@ -122,7 +122,7 @@ def test_a_backend_that_cannot_be_imported_is_an_error_of_its_ranks(tmp_path: Pa
     file.write_text('schema = 1\nname = "n"\ndevice = "cpu"\nmodule = "not_there"\nmodes = ["distributed"]\n')
     failing_pool = RankPool(str(file), 2)
     answers = failing_pool.run(programs.rank_and_pid)
-    assert {answer.ending for answer in answers} <= {Ending.ERROR, Ending.LATE}
+    assert {answer.ending for answer in answers} <= {ReplyKind.ERROR, ReplyKind.LATE}
     assert any("not_there" in answer.text for answer in answers)
 
 
@@ -147,22 +147,22 @@ def test_ranks_end_with_a_worker_that_is_killed(pool: RankPool, tmp_path: Path) 
     ("answers", "kind", "message"),
     [
         (
-            [RankReply(0, Ending.LATE), RankReply(1, Ending.GONE, text="exit code 3")],
+            [RankReply(0, ReplyKind.LATE), RankReply(1, ReplyKind.GONE, text="exit code 3")],
             Kind.CRASH,
             "rank 1 ended",
         ),
         (
-            [RankReply(0, Ending.VALUE), RankReply(1, Ending.LATE)],
+            [RankReply(0, ReplyKind.VALUE), RankReply(1, ReplyKind.LATE)],
             Kind.TIMEOUT,
             "no answer in time from rank 1",
         ),
         (
-            [RankReply(0, Ending.LATE), RankReply(1, Ending.ERROR, error=("KeyError",), text="'a'")],
+            [RankReply(0, ReplyKind.LATE), RankReply(1, ReplyKind.ERROR, error=("KeyError",), text="'a'")],
             Kind.EXCEPTION,
             "on rank 1 raised KeyError",
         ),
         (
-            [RankReply(0, Ending.ERROR, error=("NotImplementedError",), text="no")] * 2,
+            [RankReply(0, ReplyKind.ERROR, error=("NotImplementedError",), text="no")] * 2,
             Kind.REFUSED,
             "on rank 0 was refused",
         ),
@@ -179,7 +179,7 @@ def test_the_first_cause_is_the_failure(answers: list[RankReply], kind: Kind, me
 def test_a_declared_refusal_is_unsupported() -> None:
     recorder = Recorder(ResultId.parse("collective-value/all_reduce@int16"), seed=0)
     target = target_file.load("cpu").target("distributed")
-    answers = [RankReply(rank, Ending.ERROR, error=("ValueError",), text="no") for rank in (0, 1)]
+    answers = [RankReply(rank, ReplyKind.ERROR, error=("ValueError",), text="no") for rank in (0, 1)]
     assert not worker_ranks.require_values_from_all_ranks(target, recorder, answers, "it")
     assert recorder.result().verdict is Verdict.UNSUPPORTED
 
@@ -228,9 +228,9 @@ def test_inputs_of_ranks_and_reduced_values_differ(size: int) -> None:
     """Inputs differ between ranks, and the elements of a reduced tensor differ from each other. Otherwise the
     tests of collectives would not detect exchanged ranks or constant results.
     """
-    inputs = [input_values(rank, (35,), torch.float32) for rank in range(size)]
+    inputs = [input_tensor_of_rank(rank, (35,), torch.float32) for rank in range(size)]
     assert all(not torch.equal(a, b) for a, b in itertools.combinations(inputs, 2))
     for reduction in ("sum", "min", "max", "avg"):
-        assert len(reduced(inputs, reduction).unique()) > 1, reduction
-    factors = [input_values(rank, (35,), torch.int64, reduction="product") for rank in range(size)]
-    assert len(reduced(factors, "product").unique()) > 1
+        assert len(elementwise_reduction(inputs, reduction).unique()) > 1, reduction
+    factors = [input_tensor_of_rank(rank, (35,), torch.int64, reduction="product") for rank in range(size)]
+    assert len(elementwise_reduction(factors, "product").unique()) > 1

@@ -51,7 +51,7 @@ def _upstream_coverage() -> Texts:
     from tools.upstream_coverage import pages
 
     folder = ROOT / "docs" / "upstream-coverage"
-    texts = pages.pages({stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()})
+    texts = pages.pages({stem: coverage_map.methods_of_file(stem) for stem in coverage_map.file_stems()})
     removed = {path: None for path in folder.glob("*.md") if path.name not in texts}
     return {**removed, **{folder / name: text for name, text in texts.items()}}
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from conformance.expectations import entries
 from conformance.expectations.entries import Expectation
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.framework.property import Property
 from conformance.model.vocabulary import MODES
 from conformance.plan import release_exclusions
@@ -107,7 +107,7 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
                 modes=tuple(entry.modes),
                 capabilities=tuple(entry.capabilities),
                 hooks=latest_hooks,
-                groups=manifests.property_groups(results),
+                groups=manifests.manifest_groups_of_property(results),
                 promise=entry.statement,
                 documentation=entry.documentation,
                 other_hooks=tuple(
@@ -182,7 +182,7 @@ def _minors_by_subject_and_dtype(manifest: Manifest) -> dict[tuple[str, str, str
 
 def _is_in_release(name: str, subject: str, dtype: str, minor: Minor) -> bool:
     version = manifests.minor_text(minor)
-    return bool(release_exclusions.dtypes_passed_by_release(f"{name}/{subject}", (dtype,), version))
+    return bool(release_exclusions.dtypes_without_exclusions(f"{name}/{subject}", (dtype,), version))
 
 
 def _unbroken_runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
@@ -234,7 +234,7 @@ def _waivers_on(manifest: Manifest, minor: Minor) -> list[Waiver]:
                 # not use.
                 if mode == "distributed" or not entry.applies_to(mode, version):
                     continue
-                for text in ids[mode].matching(entry.id):
+                for text in ids[mode].ids_matching(entry.id):
                     by_result.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
     return [
         Waiver(
@@ -250,9 +250,9 @@ def _waivers_on(manifest: Manifest, minor: Minor) -> list[Waiver]:
     ]
 
 
-def _result_id_index(manifest: Manifest, minor: Minor, mode: str) -> Index:
+def _result_id_index(manifest: Manifest, minor: Minor, mode: str) -> ResultIdIndex:
     ids = manifest.ids(minor, mode)
-    return Index(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
+    return ResultIdIndex(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
 
 
 def manifest_text(manifest: Manifest) -> str:

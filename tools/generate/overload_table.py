@@ -152,7 +152,7 @@ def _accepted_dtypes(name: str) -> Iterator[str]:
     for dtype in sorted(_DTYPES):
         for sample in handmade_samples(name, dtype):
             try:
-                with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
+                with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings():
                     sample.call(op)
             except Exception:
                 continue
@@ -201,7 +201,7 @@ def add_converted_dtypes(rows: dict[str, Any]) -> int:
 def _cpu_accepts(subject: Subject) -> Callable[[Sample], bool]:
     def accepts_sample(sample: Sample) -> bool:
         try:
-            with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
+            with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings():
                 sample.call(subject.info.op)
         except Exception:
             return False

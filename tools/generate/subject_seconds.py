@@ -31,7 +31,7 @@ def round_seconds(seconds: float) -> float:
     return float(f"{2.0**power:.3g}")
 
 
-def make_table(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.Seconds:
+def make_table(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.RecordedSeconds:
     """Return the table of seconds by mode, computed from the results of legs.
 
     Seconds of several legs of one mode are averaged. ``kinds`` maps (property, subject) to the kind of
@@ -69,14 +69,14 @@ def seconds_by_entry_name(
     """
     subjects: dict[str, float] = {}
     for case, case_seconds in seconds.items():
-        entry_name = shards.entry_name(kinds[case], case[1])
+        entry_name = shards.seconds_table_entry_name(kinds[case], case[1])
         subjects[entry_name] = subjects.get(entry_name, 0.0) + case_seconds
     seconds_by_entry: dict[str, float] = {}
     for case, case_seconds in seconds.items():
         kind, (name, subject) = kinds[case], case
-        entry_name = shards.entry_name(kind, subject)
+        entry_name = shards.seconds_table_entry_name(kind, subject)
         if kind == _AREA and subjects[entry_name] > _MAX_ENTRY_SECONDS:
-            entry_name = shards.entry_name(kind, subject, name)
+            entry_name = shards.seconds_table_entry_name(kind, subject, name)
         seconds_by_entry[entry_name] = seconds_by_entry.get(entry_name, 0.0) + case_seconds
     return seconds_by_entry
 

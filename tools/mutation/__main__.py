@@ -19,7 +19,7 @@ from conformance.errors import UsageError
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import selection
 from conformance.plan.levels.mutation_score import LevelScore, MutationScores
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.process_control.child import Child
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 from conformance.results import exit_codes
@@ -116,7 +116,7 @@ def _run_campaign(options: argparse.Namespace) -> int:
     file.check_mode(options.mode)
     select = selection.parse_selection(options.select) if options.select is not None else lambda name: True
     folder.mkdir(parents=True, exist_ok=True)
-    request = Request(
+    request = RunRequest(
         target=file,
         target_argument=options.target,
         modes=[options.mode],

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from conformance.errors import UsageError
 from conformance.model.verdicts import Verdict
-from conformance.process_control.child import ChildEnd, How
+from conformance.process_control.child import ChildEnd, EndKind
 from conformance.process_control.supervisor import Supervisor
 from tools.mutation.mutant import Mutant
 
@@ -64,7 +64,7 @@ class MutantResult:
 
 def verdict_of_lost_worker(end: ChildEnd) -> str:
     """Return the verdict of the result that ran when a worker ended: ``timeout`` or ``crash``."""
-    return Verdict.TIMEOUT.value if end.how is How.STALLED else Verdict.CRASH.value
+    return Verdict.TIMEOUT.value if end.how is EndKind.STALLED else Verdict.CRASH.value
 
 
 def mutant_result(job: Job, reply: Mapping[str, Any] | ChildEnd) -> MutantResult:

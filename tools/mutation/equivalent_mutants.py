@@ -124,7 +124,7 @@ def _listed_dtypes(base: str) -> frozenset[torch.dtype]:
     dtypes: set[torch.dtype] = set()
     for info in torch_testing_internals.op_db():
         if base in (info.name.rpartition(".")[2], info.aten_name):
-            dtypes |= torch_testing_internals.listed_dtypes(info)
+            dtypes |= torch_testing_internals.dtypes_of_any_device(info)
     return frozenset(dtypes)
 
 

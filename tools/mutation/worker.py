@@ -84,7 +84,7 @@ class Worker:
         for kind, name, subject, dtypes in cases:
             for dtype in dtypes:
                 case = Case(kind, name, subject, (dtype,))
-                self.link.step(next(case.result_ids()))
+                self.link.announce_step(next(case.result_ids()))
                 result, triggered, calls = self._run_observed(case, self.injectors)
                 if kind == "device" or result.verdict is not Verdict.PASS:
                     # The case may depend on work that is in progress on the device. An injector that computes
@@ -150,13 +150,13 @@ class Worker:
             if time.monotonic() - started > limit:
                 break
             case = self._case_of_result(result_id)
-            self.link.step(result_id)
+            self.link.announce_step(result_id)
             with self._enabled(mutant) as counts:
                 result = self._run_case(case)
             triggered, altered, ran = triggered + counts[0], altered + counts[1], ran + 1
             if not result.verdict.unexpected:
                 continue
-            if self._executor.device_is_wrong():
+            if self._executor.probe_finds_new_errors():
                 killer = result
                 break
             control = self._run_case(case)
@@ -182,7 +182,7 @@ class Worker:
 
     def must_be_replaced(self) -> bool:
         """Return whether the device is unusable or the process uses too much memory."""
-        return self._executor.device_is_wrong() or memory_limit.exceeds_memory_limit()
+        return self._executor.probe_finds_new_errors() or memory_limit.exceeds_memory_limit()
 
     @contextlib.contextmanager
     def _enabled(self, mutant: Mutant) -> Iterator[list[int]]:

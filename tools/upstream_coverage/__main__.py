@@ -20,7 +20,7 @@ def main() -> int:
         "--uncovered", metavar="FILE", help="print the uncovered test methods of one upstream file"
     )
     arguments = parser.parse_args()
-    mapped = {stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()}
+    mapped = {stem: coverage_map.methods_of_file(stem) for stem in coverage_map.file_stems()}
     if arguments.uncovered is not None:
         for method in mapped[arguments.uncovered]:
             if not method.covered_by and method.reason is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from conformance.upstream.coverage_map import Method
+from conformance.upstream.coverage_map import UpstreamTestMethod
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class MethodCounts:
         return self.covered / required if required else 1.0
 
 
-def unknown_properties(mapped: Sequence[Method]) -> list[str]:
+def unknown_properties(mapped: Sequence[UpstreamTestMethod]) -> list[str]:
     """Return the names in the maps that the suite does not have: properties, and subjects without a case."""
     from conformance.model.vocabulary import KINDS
     from conformance.properties.registry import properties
@@ -43,7 +43,7 @@ def unknown_properties(mapped: Sequence[Method]) -> list[str]:
     return unknown + _references_with_wrong_area(mapped)
 
 
-def _references_with_wrong_area(mapped: Sequence[Method]) -> list[str]:
+def _references_with_wrong_area(mapped: Sequence[UpstreamTestMethod]) -> list[str]:
     from conformance.behaviours.behaviour import BEHAVIOURS
 
     wrong = []
@@ -58,7 +58,7 @@ def _references_with_wrong_area(mapped: Sequence[Method]) -> list[str]:
     return wrong
 
 
-def count_methods(mapped: Sequence[Method]) -> MethodCounts:
+def count_methods(mapped: Sequence[UpstreamTestMethod]) -> MethodCounts:
     """Return the numbers of all methods, of covered methods, and of methods that are exempt for a reason."""
     return MethodCounts(
         total=len(mapped),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from conformance.upstream import coverage_map
-from conformance.upstream.coverage_map import Method
+from conformance.upstream.coverage_map import UpstreamTestMethod
 from tools.upstream_coverage.check import MethodCounts, count_methods
 
-Map = dict[str, list[Method]]
+Map = dict[str, list[UpstreamTestMethod]]
 
 _HEAD = """# Coverage of PyTorch's own tests
 
@@ -21,7 +21,7 @@ is not required and does not count in a share.
 """
 
 
-def count_wheel_and_rest(methods: list[Method]) -> tuple[MethodCounts, MethodCounts]:
+def count_wheel_and_rest(methods: list[UpstreamTestMethod]) -> tuple[MethodCounts, MethodCounts]:
     """Return the counts of methods whose data is in torch's wheel, and the counts of all other methods."""
     wheel = [method for method in methods if method.wheel]
     rest = [method for method in methods if not method.wheel]
@@ -41,7 +41,7 @@ def figures_table(mapped: Map, link: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _table_row(name: str, listed: list[Method]) -> str:
+def _table_row(name: str, listed: list[UpstreamTestMethod]) -> str:
     wheel, rest = count_wheel_and_rest(listed)
     exempt = wheel.exempt + rest.exempt
     return f"| {name} | {_covered_share(wheel)} | {_covered_share(rest)} | {exempt} | {len(listed)} |"
@@ -59,8 +59,8 @@ def pages(mapped: Map) -> dict[str, str]:
     return {"README.md": index, **{f"{stem}.md": _page_text(stem, listed) for stem, listed in mapped.items()}}
 
 
-def _page_text(stem: str, listed: list[Method]) -> str:
-    pinned = coverage_map.pinned_names(stem)
+def _page_text(stem: str, listed: list[UpstreamTestMethod]) -> str:
+    pinned = coverage_map.read_test_names(stem)
     commit = pinned["commit"]
     source = f"names at commit `{commit}`" if commit else "names as in public ports of the file"
     lines = [f"# {pinned['file']}", "", f"{len(listed)} methods; {source}.", ""]
@@ -73,7 +73,7 @@ def _page_text(stem: str, listed: list[Method]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _coverage_text(method: Method) -> str:
+def _coverage_text(method: UpstreamTestMethod) -> str:
     if method.covered_by:
         return ", ".join(f"`{reference}`" for reference in method.covered_by)
     return method.reason if method.reason is not None else "**uncovered**"

@@ -98,9 +98,9 @@ class Rule:
         """
         if not (result.is_floating_point or result.is_complex) or self.exact:
             return Tolerance(0.0, 0.0)
-        unit = _unit_of_arithmetic(result)
+        unit = _unit_of_computation_dtype(result)
         if computed is not None and (computed.is_floating_point or computed.is_complex):
-            unit = max(unit, _unit_of_arithmetic(computed))
+            unit = max(unit, _unit_of_computation_dtype(computed))
         single = unit_of(torch.float32)
         growth = math.sqrt(max(1, elements)) if self.growth == "sqrt" else 1.0
         if precision == "tf32" and self.matrix and unit == single:
@@ -148,7 +148,7 @@ def unit_of(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).eps)
 
 
-def _unit_of_arithmetic(dtype: torch.dtype) -> float:
+def _unit_of_computation_dtype(dtype: torch.dtype) -> float:
     """Return the unit of the dtype in which results of ``dtype`` are computed. For float8 that is float16,
     because float8 results are computed in float16 or wider and rounded once.
     """
@@ -156,7 +156,7 @@ def _unit_of_arithmetic(dtype: torch.dtype) -> float:
 
 
 @functools.lru_cache(maxsize=1)
-def _table() -> dict[str, Any]:
+def _tolerance_table() -> dict[str, Any]:
     with (Path(__file__).parent / "table.toml").open("rb") as file:
         loaded: dict[str, Any] = tomllib.load(file)
         return loaded
@@ -171,7 +171,7 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
     """
     if direction not in DIRECTIONS:
         raise LookupError(f"no direction {direction!r}; use one of {', '.join(DIRECTIONS)}")
-    table = _table()
+    table = _tolerance_table()
     name = next(
         (
             name

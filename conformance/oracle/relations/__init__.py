@@ -11,14 +11,14 @@ from __future__ import annotations
 from conformance.oracle.relations.registry import OVERLOAD_RELATIONS, RELATIONS
 from conformance.oracle.relations.relation import Equation, Relation
 from conformance.oracle.relations.unspecified import (
-    has_unspecified_values,
+    is_only_metadata_specified,
     is_random,
-    is_refusable,
     is_uninitialised,
-    saved_statistics,
-    unspecified_indices,
-    unspecified_outputs,
-    unspecified_values,
+    may_device_refuse,
+    outputs_unspecified,
+    outputs_with_unspecified_dtype,
+    outputs_with_unspecified_indices,
+    outputs_with_unspecified_values,
 )
 
 __all__ = [
@@ -26,12 +26,12 @@ __all__ = [
     "RELATIONS",
     "Equation",
     "Relation",
-    "has_unspecified_values",
+    "is_only_metadata_specified",
     "is_random",
-    "is_refusable",
     "is_uninitialised",
-    "saved_statistics",
-    "unspecified_indices",
-    "unspecified_outputs",
-    "unspecified_values",
+    "may_device_refuse",
+    "outputs_unspecified",
+    "outputs_with_unspecified_dtype",
+    "outputs_with_unspecified_indices",
+    "outputs_with_unspecified_values",
 ]

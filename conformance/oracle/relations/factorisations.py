@@ -15,7 +15,7 @@ from conformance.oracle.relations.relation import Equation
 from conformance.samples.operators import Sample
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
+def to_high_precision(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor in float64 or complex128, in which the rounding errors of products are negligible."""
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
@@ -25,7 +25,7 @@ def largest_norm(tensor: torch.Tensor) -> float:
     if tensor.numel() == 0:
         return 0.0
     return (
-        float(torch.linalg.matrix_norm(widened(tensor)).max())
+        float(torch.linalg.matrix_norm(to_high_precision(tensor)).max())
         if tensor.dim() >= 2
         else float(tensor.abs().max())
     )
@@ -47,7 +47,11 @@ def svd(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None
     ):
         vh = vh.mH
     if sample.kwargs.get("compute_uv") is False:
-        return [Equation("S", widened(s), expected[1], scale=largest_norm(widened(sample.input)))]
+        return [
+            Equation(
+                "S", to_high_precision(s), expected[1], scale=largest_norm(to_high_precision(sample.input))
+            )
+        ]
     return svd_with_adjoint((u, s, vh), expected, sample)
 
 
@@ -56,8 +60,8 @@ def svd_with_adjoint(actual: Any, expected: Any, sample: Sample) -> Iterable[Equ
 
     U and V are empty if the call does not compute them.
     """
-    matrix = widened(sample.input)
-    u, s, vh = (widened(part) for part in actual)
+    matrix = to_high_precision(sample.input)
+    u, s, vh = (to_high_precision(part) for part in actual)
     scale = largest_norm(matrix)
     equations = [Equation("S", s, expected[1], scale=scale)]
     if matrix.numel() and not (u.numel() and vh.numel()):
@@ -76,11 +80,14 @@ def svd_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation
     """Return the equations for the matrix ``a @ b.mT`` of low rank: U S V^H is the matrix, U and V are
     unitary.
     """
-    matrix = widened(sample.input) @ widened(sample.args[0]).mT
+    matrix = to_high_precision(sample.input) @ to_high_precision(sample.args[0]).mT
     if (
         sample.kwargs.get("M") is not None
     ):  # the input minus M has full rank, so the product of the factors is not compared
-        return [_unitary_equation("U", widened(actual[0])), _unitary_equation("V", widened(actual[2]))]
+        return [
+            _unitary_equation("U", to_high_precision(actual[0])),
+            _unitary_equation("V", to_high_precision(actual[2])),
+        ]
     return _low_rank_equations(actual, expected, matrix)
 
 
@@ -88,14 +95,14 @@ def pca_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation
     """Return the equations of svd_lowrank for the matrix minus its column means, or for the matrix if
     ``center`` is false.
     """
-    matrix = widened(sample.input) @ widened(sample.args[0]).mT
+    matrix = to_high_precision(sample.input) @ to_high_precision(sample.args[0]).mT
     if sample.kwargs.get("center", True):
         matrix = matrix - matrix.mean(dim=-2, keepdim=True)
     return _low_rank_equations(actual, expected, matrix)
 
 
 def _low_rank_equations(actual: Any, expected: Any, matrix: torch.Tensor) -> Iterable[Equation]:
-    u, s, v = (widened(part) for part in actual)
+    u, s, v = (to_high_precision(part) for part in actual)
     scale = largest_norm(matrix)
     return [
         Equation("S", s, expected[1], scale=scale),
@@ -111,13 +118,13 @@ def eigh(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | Non
     """
     if isinstance(actual, torch.Tensor):
         return None
-    input_matrix = widened(sample.input)
+    input_matrix = to_high_precision(sample.input)
     string_arguments = [arg for arg in sample.args if isinstance(arg, str)]
     upper = str(sample.kwargs.get("UPLO", string_arguments[0] if string_arguments else "L")).upper() == "U"
     half = input_matrix.triu(1) if upper else input_matrix.tril(-1)
     diagonal = torch.diag_embed(input_matrix.diagonal(dim1=-2, dim2=-1).real.to(input_matrix.dtype))
     matrix = half + half.mH + diagonal
-    values, vectors = widened(actual[0]), widened(actual[1])
+    values, vectors = to_high_precision(actual[0]), to_high_precision(actual[1])
     scale = largest_norm(matrix)
     equations = [Equation("the eigenvalues", values, expected[0], scale=scale)]
     if matrix.numel() and not vectors.numel():
@@ -133,12 +140,12 @@ def eig(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None
     """Return the equations: A V = V diag(L), the columns of V have length one, L equals the reference in any
     order.
     """
-    matrix = widened(sample.input).to(torch.complex128)
-    values, vectors = widened(actual[0]), widened(actual[1])
+    matrix = to_high_precision(sample.input).to(torch.complex128)
+    values, vectors = to_high_precision(actual[0]), to_high_precision(actual[1])
     scale = largest_norm(matrix)
     lengths = torch.linalg.vector_norm(vectors, dim=-2)
     return [
-        _eigenvalue_equation(values, widened(expected[0]), scale),
+        _eigenvalue_equation(values, to_high_precision(expected[0]), scale),
         Equation("A V", matrix @ vectors, vectors * values.unsqueeze(-2), scale=scale),
         Equation("the length of the eigenvectors", lengths, torch.ones_like(lengths), scale=1.0),
     ]
@@ -146,7 +153,13 @@ def eig(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None
 
 def eigvals(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equation: L equals the reference in any order."""
-    return [_eigenvalue_equation(widened(actual), widened(expected), largest_norm(widened(sample.input)))]
+    return [
+        _eigenvalue_equation(
+            to_high_precision(actual),
+            to_high_precision(expected),
+            largest_norm(to_high_precision(sample.input)),
+        )
+    ]
 
 
 def _eigenvalue_equation(values: torch.Tensor, expected: torch.Tensor, scale: float) -> Equation:
@@ -171,8 +184,8 @@ def qr(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equations: Q R is the matrix, Q is unitary, R is upper triangular; in mode "r", R^H R = A^H
     A.
     """
-    matrix = widened(sample.input)
-    q, r = widened(actual[0]), widened(actual[1])
+    matrix = to_high_precision(sample.input)
+    q, r = to_high_precision(actual[0]), to_high_precision(actual[1])
     scale = largest_norm(matrix)
     equations = [Equation("the part of R below the diagonal", r.tril(-1), torch.zeros_like(r), exact=True)]
     if q.numel() == 0 and matrix.numel() != 0:
@@ -183,8 +196,8 @@ def qr(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
 
 def geqrf(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equations: the product of the reflectors and R is the matrix, Q is unitary."""
-    matrix = widened(sample.input)
-    a, tau = widened(actual[0]), widened(actual[1])
+    matrix = to_high_precision(sample.input)
+    a, tau = to_high_precision(actual[0]), to_high_precision(actual[1])
     if matrix.shape[-2] < matrix.shape[-1]:
         k = matrix.shape[-2]
         q = torch.linalg.householder_product(a[..., :, :k].contiguous(), tau)
@@ -196,8 +209,8 @@ def geqrf(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | No
 
 def lu(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equations: P L U is the matrix, L is unit lower triangular, U is upper triangular."""
-    matrix = widened(sample.input)
-    p, lower, upper = (widened(part) for part in actual)
+    matrix = to_high_precision(sample.input)
+    p, lower, upper = (to_high_precision(part) for part in actual)
     scale = largest_norm(matrix)
     diagonal = lower.diagonal(dim1=-2, dim2=-1)
     equations = [
@@ -212,8 +225,8 @@ def lu(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
 
 def lu_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equation P L U = input. P, L and U are unpacked from the packed factors and the pivots."""
-    matrix = widened(sample.input)
-    packed, pivots = widened(actual[0]), actual[1]
+    matrix = to_high_precision(sample.input)
+    packed, pivots = to_high_precision(actual[0]), actual[1]
     if pivots.dtype != torch.int32 or (pivots.numel() and not bool((pivots >= 1).all())):
         return None
     p, lower, upper = torch.lu_unpack(packed, pivots)
@@ -226,12 +239,12 @@ def ldl_factor(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation]
     ``hermitian`` selects whether the lower triangle defines a Hermitian or a symmetric matrix.
     """
     hermitian = bool(sample.kwargs.get("hermitian", False))
-    lower = widened(sample.input).tril(-1)
-    diagonal = widened(sample.input).diagonal(dim1=-2, dim2=-1)
+    lower = to_high_precision(sample.input).tril(-1)
+    diagonal = to_high_precision(sample.input).diagonal(dim1=-2, dim2=-1)
     diagonal = diagonal.real.to(lower.dtype) if hermitian else diagonal
     matrix = lower + (lower.mH if hermitian else lower.mT) + torch.diag_embed(diagonal)
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape).contiguous()
-    inverse = torch.linalg.ldl_solve(widened(actual[0]), actual[1], identity, hermitian=hermitian)
+    inverse = torch.linalg.ldl_solve(to_high_precision(actual[0]), actual[1], identity, hermitian=hermitian)
     scale = largest_norm(matrix) * largest_norm(inverse)
     return [
         Equation("A times its inverse", matrix @ inverse, identity, scale=scale),

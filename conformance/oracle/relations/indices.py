@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from conformance.framework.compare import indexable
+from conformance.framework.compare import in_indexable_dtype
 from conformance.oracle.relations.relation import Equation, Relation
 from conformance.samples.operators import Sample
 
 
-def _argument(sample: Sample, position: int, name: str, default: Any) -> Any:
+def _argument_of_sample(sample: Sample, position: int, name: str, default: Any) -> Any:
     """Return the argument at ``position`` after the input, the keyword argument ``name``, or ``default``."""
     if len(sample.args) > position:
         return sample.args[position]
@@ -45,7 +45,9 @@ def sort(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | Non
     """
     if sample.kwargs.get("stable"):
         return None
-    return _sort_equations(actual[0], actual[1], expected[0], sample, int(_argument(sample, 0, "dim", -1)))
+    return _sort_equations(
+        actual[0], actual[1], expected[0], sample, int(_argument_of_sample(sample, 0, "dim", -1))
+    )
 
 
 def _sort_equations(
@@ -69,7 +71,7 @@ def argsort(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | 
     """
     if sample.kwargs.get("stable"):
         return None
-    dim = int(_argument(sample, 0, "dim", -1))
+    dim = int(_argument_of_sample(sample, 0, "dim", -1))
     if sample.input.dim() == 0:
         return None
     return _sort_equations(
@@ -87,9 +89,9 @@ def topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | Non
 
 
 def _topk_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation]:
-    dim = int(_argument(sample, 1, "dim", -1))
+    dim = int(_argument_of_sample(sample, 1, "dim", -1))
     values, indices = actual
-    if not _argument(sample, 3, "sorted", True) and values.dim():
+    if not _argument_of_sample(sample, 3, "sorted", True) and values.dim():
         yield Equation(
             "the values, sorted", values.sort(dim).values, expected[0].sort(dim).values, exact=True
         )
@@ -101,7 +103,7 @@ def _topk_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Equa
         yield Equation("whether the indices are distinct", steps, torch.ones_like(steps), exact=True)
 
 
-def one_value_per_row(dim_position: int) -> Relation:
+def relation_with_any_index_of_value(dim_position: int) -> Relation:
     """Return the relation of median, kthvalue and similar: the value is specified, and the index may be any
     position that holds this value.
 
@@ -111,7 +113,9 @@ def one_value_per_row(dim_position: int) -> Relation:
     def relation(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
         if isinstance(actual, torch.Tensor) or len(actual) != 2:
             return None
-        return _one_value_equations(actual, expected, sample, int(_argument(sample, dim_position, "dim", -1)))
+        return _one_value_equations(
+            actual, expected, sample, int(_argument_of_sample(sample, dim_position, "dim", -1))
+        )
 
     return relation
 
@@ -136,7 +140,7 @@ def mode(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation]:
     if source.dim() == 0:
         yield Equation("the values", values, expected[0], exact=True)
         return
-    dim = int(_argument(sample, 0, "dim", -1))
+    dim = int(_argument_of_sample(sample, 0, "dim", -1))
     keepdim = indices.dim() == source.dim()
     actual_values, expected_values, index_tensor = (
         t if keepdim else t.unsqueeze(dim) for t in (values, expected[0], indices)
@@ -149,13 +153,13 @@ def mode(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation]:
     yield from _index_equations(source, index_tensor, actual_values, dim)
 
 
-def scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
+def cummax_cummin_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation] | None:
     """Return the equations of cummax and cummin: the values are specified, and the indices point at them."""
     return _scan_equations(actual, expected, sample)
 
 
 def _scan_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Equation]:
-    dim = int(_argument(sample, 0, "dim", -1))
+    dim = int(_argument_of_sample(sample, 0, "dim", -1))
     yield Equation("the values", actual[0], expected[0], exact=True)
     yield from _index_equations(sample.input, actual[1], actual[0], dim)
 
@@ -212,8 +216,10 @@ def _unique_equations(actual: Any, expected: Any, sample: Sample) -> Iterable[Eq
     yield Equation("the distinct values", values, expected_values, exact=True)
     rest, expected_rest = parts[1:], expected_parts[1:]
     if sample.kwargs.get("return_inverse") and rest:
-        restored = indexable(parts[0])[rest[0]]
-        yield Equation("the values put back by the inverse", restored, indexable(sample.input), exact=True)
+        restored = in_indexable_dtype(parts[0])[rest[0]]
+        yield Equation(
+            "the values put back by the inverse", restored, in_indexable_dtype(sample.input), exact=True
+        )
         rest, expected_rest = rest[1:], expected_rest[1:]
     if sample.kwargs.get("return_counts") and rest:
         yield Equation("the counts", rest[0][order], expected_rest[0][expected_order], exact=True)

@@ -15,7 +15,9 @@ from conformance.oracle.relations.relation import Equation
 from conformance.samples.operators import Sample
 
 
-def to_integer(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Equation] | None:
+def integer_conversion_equations(
+    actual: torch.Tensor, expected: torch.Tensor, sample: Sample
+) -> Iterable[Equation] | None:
     """Return the equation of the elements that fit into the integer dtype.
 
     Return None if all elements fit, or if the input is not floating-point or complex.
@@ -23,13 +25,13 @@ def to_integer(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> 
     source = sample.input
     if not isinstance(source, torch.Tensor) or not (source.is_floating_point() or source.is_complex()):
         return None
-    fits = _fits(source.detach(), expected.dtype)
+    fits = _fits_in_integer_dtype(source.detach(), expected.dtype)
     if bool(fits.all()):
         return None
     return [Equation("the converted values that fit", actual[fits], expected[fits], exact=True)]
 
 
-def _fits(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _fits_in_integer_dtype(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     real = source.real if source.is_complex() else source
     # Both bounds, ``limits.min`` and ``limits.max + 1``, are powers of two or zero. float64 therefore
     # represents them exactly.

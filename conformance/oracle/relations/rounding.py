@@ -18,7 +18,9 @@ from conformance.samples.operators import Sample
 _ROUNDINGS = 4
 
 
-def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Equation] | None:
+def rounded_decimals_equations(
+    actual: torch.Tensor, expected: torch.Tensor, sample: Sample
+) -> Iterable[Equation] | None:
     """Return the equation of the results. If a value is nearly halfway between two rounded values, both
     rounded values are correct.
 

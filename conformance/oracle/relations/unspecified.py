@@ -79,13 +79,13 @@ def is_random(operator: str, sample: Sample) -> bool:
 _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 
-def unspecified_outputs(operator: str, sample: Sample) -> frozenset[int]:
+def outputs_unspecified(operator: str, sample: Sample) -> frozenset[int]:
     """Return the positions of the outputs of this call whose values and metadata are unspecified."""
     if operator == "log_sigmoid_forward":
         return frozenset({1})  # a buffer for the backward pass, which torch leaves empty on some devices
     if operator == "_ctc_loss":
-        return frozenset() if _is_of_full_length(sample) else frozenset({1})
-    if operator in _SAVED_STATISTICS and not _is_true(sample, "training"):
+        return frozenset() if _have_sequences_full_length(sample) else frozenset({1})
+    if operator in _SAVED_STATISTICS and not _bool_argument(sample, "training"):
         return frozenset({1, 2})
     return frozenset()
 
@@ -98,13 +98,13 @@ _BATCH_NORMALISATIONS = re.compile(
 _CLOSE_UNITS = 16
 
 
-def _is_true(sample: Sample, keyword: str, default: bool = True) -> bool:
+def _bool_argument(sample: Sample, keyword: str, default: bool = True) -> bool:
     """Return a bool argument of the call: the keyword, or the first positional bool."""
     positional = next((value for value in sample.args if isinstance(value, bool)), default)
     return bool(sample.kwargs.get(keyword, positional))
 
 
-def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
+def outputs_with_unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
     """Return the positions of the outputs of this call whose values are unspecified although their metadata
     is specified.
 
@@ -118,10 +118,10 @@ def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
     if tensor.dim() < 2:
         return frozenset()
     if operator == "nn.functional.instance_norm" and tensor.dim() > 2:
-        groups = tensor.flatten(2) if _is_true(sample, "use_input_stats") else tensor[..., :0]
+        groups = tensor.flatten(2) if _bool_argument(sample, "use_input_stats") else tensor[..., :0]
     elif _BATCH_NORMALISATIONS.match(operator):
         # nn.functional.batch_norm has the default False. Calls of native operators always pass the argument.
-        in_training = _is_true(sample, "training", default=False)
+        in_training = _bool_argument(sample, "training", default=False)
         groups = tensor.transpose(0, 1).flatten(1) if in_training else tensor[..., :0]
     else:
         return frozenset()
@@ -133,7 +133,7 @@ def unspecified_values(operator: str, sample: Sample) -> frozenset[int]:
     return frozenset({0}) if bool((distances < close).any()) else frozenset()
 
 
-def _is_of_full_length(sample: Sample) -> bool:
+def _have_sequences_full_length(sample: Sample) -> bool:
     """Return whether all sequences of a ctc_loss have the maximal length and all targets have equal lengths.
 
     ctc_loss saves logarithms for its backward pass, and does not write the logarithms beyond the end of a
@@ -153,7 +153,7 @@ _STATISTICS = {
 }
 
 
-def saved_statistics(operator: str) -> frozenset[int]:
+def outputs_with_unspecified_dtype(operator: str) -> frozenset[int]:
     """Return the positions of outputs that may have the dtype in which the device accumulates.
 
     Documentation does not specify their dtype. For a 16-bit input, the CPU rounds them to the dtype of the
@@ -169,7 +169,7 @@ _RETURNS_INDICES = re.compile(
 )
 
 
-def unspecified_indices(overload: str, sample: Sample) -> frozenset[int]:
+def outputs_with_unspecified_indices(overload: str, sample: Sample) -> frozenset[int]:
     """Return the positions of the outputs that contain unspecified indices. ``overload`` is the base name of
     the overload.
 
@@ -189,7 +189,7 @@ _SCALED_PRODUCTS = frozenset({"_scaled_mm", "_scaled_mm_v2"})
 _SIZE_MULTIPLE = 16
 
 
-def is_refusable(operator: str, sample: Sample) -> bool:
+def may_device_refuse(operator: str, sample: Sample) -> bool:
     """Return whether a device may refuse this call, because some of torch's own devices refuse this call.
 
     All devices accept a product with scales if the rows of the left matrix and the columns of the right
@@ -204,6 +204,6 @@ def is_refusable(operator: str, sample: Sample) -> bool:
     return not (is_common_layout and scales and all(size % _SIZE_MULTIPLE == 0 for size in columns.shape))
 
 
-def has_unspecified_values(operator: str, sample: Sample) -> bool:
+def is_only_metadata_specified(operator: str, sample: Sample) -> bool:
     """Return whether only the metadata of the call's result is specified."""
     return is_uninitialised(operator) or is_random(operator, sample)

@@ -36,13 +36,13 @@ def check_level(level: str) -> None:
         raise UsageError(f"level {level!r} does not exist; use one of {', '.join(ALL_LEVELS)}")
 
 
-def includes(level: str, narrower: str) -> bool:
+def includes_level(level: str, narrower: str) -> bool:
     """Return True if ``level`` is ``narrower`` or a broader level."""
     return LEVELS.index(narrower) <= LEVELS.index(level)
 
 
 @dataclasses.dataclass(frozen=True)
-class Take:
+class ResultSelection:
     """A selection of results of one subject kind.
 
     ``properties`` are names of properties. None selects all properties that are registered at ``level`` or a
@@ -59,15 +59,15 @@ class Take:
         """Return True if the take includes the property ``name``, which is registered at ``level``."""
         if kind != self.kind:
             return False
-        return includes(self.level, level) if self.properties is None else name in self.properties
+        return includes_level(self.level, level) if self.properties is None else name in self.properties
 
-    def takes(self, dtype: str) -> bool:
+    def includes_dtype(self, dtype: str) -> bool:
         """Return True if the take includes a dtype."""
         return self.dtypes is None or dtype == ANY_DTYPE or dtype in self.dtypes
 
 
 @dataclasses.dataclass(frozen=True)
-class Floor:
+class LevelFloor:
     """The dtypes and capabilities that a level requires of every target, whether the target declares them or
     not.
     """
@@ -89,19 +89,19 @@ class Level:
     """
 
     name: str
-    takes: tuple[Take, ...]
+    takes: tuple[ResultSelection, ...]
     floor_dtypes: frozenset[str]
     floor_capabilities: frozenset[str]
     floor_modes: dict[str, frozenset[str]]
     native: tuple[str, ...]
-    _by_property: dict[tuple[str, str, str], tuple[Take, ...]] = dataclasses.field(
+    _by_property: dict[tuple[str, str, str], tuple[ResultSelection, ...]] = dataclasses.field(
         default_factory=dict, init=False, compare=False, repr=False
     )
 
-    def floor(self, mode: str) -> Floor:
+    def floor(self, mode: str) -> LevelFloor:
         """Return the dtypes and capabilities that the level requires of every target in a mode."""
         more = self.floor_modes.get(mode, frozenset())
-        return Floor(self.floor_dtypes, self.floor_capabilities | more)
+        return LevelFloor(self.floor_dtypes, self.floor_capabilities | more)
 
     def selected_dtypes(
         self, kind: str, name: str, level: str, subject: str, dtypes: Sequence[str]
@@ -113,15 +113,15 @@ class Level:
         level.
         """
         if kind not in KINDS:
-            return tuple(dtypes) if includes(self.name, level) else ()
+            return tuple(dtypes) if includes_level(self.name, level) else ()
         fitting = [
             take
-            for take in self._takes_of(kind, name, level)
+            for take in self._selections_including(kind, name, level)
             if take.subjects is None or subject in take.subjects
         ]
-        return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
+        return tuple(dtype for dtype in dtypes if any(take.includes_dtype(dtype) for take in fitting))
 
-    def _takes_of(self, kind: str, name: str, level: str) -> tuple[Take, ...]:
+    def _selections_including(self, kind: str, name: str, level: str) -> tuple[ResultSelection, ...]:
         """Return the takes of this level that include the property ``name``. The result is cached, because a
         plan requests the takes for every subject.
         """
@@ -146,7 +146,7 @@ def load(name: str) -> Level:
     native = tuple(data.get("native", {}).get("operators", ()))
     takes = [_parse_take(name, table) for table in data["take"]]
     if native:
-        takes.append(Take("operator", frozenset({PLACEMENT}), name, frozenset(native), None))
+        takes.append(ResultSelection("operator", frozenset({PLACEMENT}), name, frozenset(native), None))
     return Level(
         name=name,
         takes=(*(before.takes if before else ()), *takes),
@@ -158,7 +158,7 @@ def load(name: str) -> Level:
     )
 
 
-def _parse_take(name: str, table: dict[str, Any]) -> Take:
+def _parse_take(name: str, table: dict[str, Any]) -> ResultSelection:
     for key in table:
         if key not in ("kind", "properties", "level", "subjects", "dtypes"):
             raise ValueError(f"levels/{name}.toml has an unknown key {key!r} in a take")
@@ -174,7 +174,7 @@ def _parse_take(name: str, table: dict[str, Any]) -> Take:
         subjects = [subject for subject in subjects if subject != "core"] + _subjects_of(
             "core", table["kind"]
         )
-    return Take(
+    return ResultSelection(
         kind=table["kind"],
         properties=frozenset(table["properties"]) if "properties" in table else None,
         level=table.get("level", name),

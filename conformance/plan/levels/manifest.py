@@ -50,7 +50,7 @@ def minor_text(minor: Minor) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
+class ManifestGroup:
     """Results of one property that were added in the same torch minor and removed in the same torch minor.
 
     ``since`` is the first minor with these results, ``until`` the first later minor without them.
@@ -81,7 +81,7 @@ class ManifestProperty:
     modes: tuple[str, ...]
     capabilities: tuple[str, ...]
     hooks: tuple[str, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ManifestGroup, ...]
     promise: str = ""
     documentation: str = ""
     other_hooks: tuple[tuple[Minor, tuple[str, ...]], ...] = ()
@@ -181,11 +181,11 @@ class Manifest:
             for dtype in dtypes:
                 text = f"{statement.name}/{subject}@{dtype}"
                 if text in yielded:
-                    raise _listed_twice(text, minor, mode)
+                    raise _duplicate_result_error(text, minor, mode)
                 yielded.add(text)
                 yield statement, subject, dtype
 
-    def demand(self, version: str, mode: str, level: str) -> LevelRequirements:
+    def level_requirements(self, version: str, mode: str, level: str) -> LevelRequirements:
         """Return the requirements of a level in a mode; raise UnknownMinor if the manifest has no entry for
         the minor of ``version``.
         """
@@ -199,7 +199,7 @@ def _measured_minors() -> tuple[Minor, ...]:
     return load().minors if PATH.is_file() else ()
 
 
-def version_to_judge_by(version: str) -> str:
+def version_for_expectations(version: str) -> str:
     """Return the torch version whose expectations and waivers apply to a run with ``version``.
 
     If ``version`` is newer than the manifest, such as a nightly build, return the latest minor of the
@@ -241,7 +241,7 @@ def waiver_links(version: str, mode: str, results: Collection[str] = ()) -> dict
     return links
 
 
-def _listed_twice(name: str, minor: Minor, mode: str) -> UsageError:
+def _duplicate_result_error(name: str, minor: Minor, mode: str) -> UsageError:
     return UsageError(
         f"the manifest lists {name} twice for torch {minor_text(minor)} in mode {mode}; run '{COMMAND}'"
     )
@@ -269,7 +269,7 @@ def _cached_level_requirements(manifest: Manifest, minor: Minor, mode: str, leve
             result_id = ResultId(case, dtype)
             name = str(result_id)
             if name in entries:
-                raise _listed_twice(name, minor, mode)
+                raise _duplicate_result_error(name, minor, mode)
             entries[name] = RequiredResult(
                 result_id,
                 statement.kind,
@@ -336,7 +336,9 @@ def _property_from_json(entry: Mapping[str, Any]) -> ManifestProperty:
     if entry["level"] not in LEVELS:
         raise ValueError(f"property {entry['name']!r} names level {entry['level']!r}, which does not exist")
     groups = [
-        Group(*_since_and_until(group), tuple(group["dtypes"].split()), tuple(group["subjects"].split()))
+        ManifestGroup(
+            *_since_and_until(group), tuple(group["dtypes"].split()), tuple(group["subjects"].split())
+        )
         for group in entry["results"]
     ]
     return ManifestProperty(
@@ -369,7 +371,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     reviewer sees which levels a change affects.
     """
 
-    def since_and_until_json(entry: Group | Waiver) -> dict[str, Any]:
+    def since_and_until_json(entry: ManifestGroup | Waiver) -> dict[str, Any]:
         return {
             "since": minor_text(entry.since),
             "until": None if entry.until is None else minor_text(entry.until),
@@ -435,7 +437,9 @@ def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:
     }
 
 
-def property_groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
+def manifest_groups_of_property(
+    dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]],
+) -> tuple[ManifestGroup, ...]:
     """Return the groups of one property.
 
     ``dtypes_of`` maps each subject to its dtypes, each with the minors ``since`` and ``until``. Subjects with
@@ -449,7 +453,7 @@ def property_groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | N
         for (since, until), names in spans.items():
             by_subject.setdefault((tuple(names), since, until), []).append(subject)
     ordered = [
-        Group(since, until, dtypes, tuple(sorted(subjects)))
+        ManifestGroup(since, until, dtypes, tuple(sorted(subjects)))
         for (dtypes, since, until), subjects in by_subject.items()
     ]
     return tuple(sorted(ordered, key=lambda group: (group.subjects, group.dtypes, group.since)))

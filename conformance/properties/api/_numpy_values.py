@@ -11,7 +11,7 @@ import numpy
 import torch
 
 from conformance.behaviours.lab import Lab, lab_work
-from conformance.framework.compare import on_host
+from conformance.framework.compare import to_host_tensor
 
 #: The annotation of NumPy arrays. It is ``Any``, because the arrays have several dtypes.
 Array = Any
@@ -22,7 +22,7 @@ def to_widest_numpy_array(tensor: torch.Tensor) -> Array:
     shape.
     """
     with lab_work():
-        host = on_host(tensor).clone()
+        host = to_host_tensor(tensor).clone()
         if host.is_complex():
             return host.to(torch.complex128).numpy()
         if host.is_floating_point():

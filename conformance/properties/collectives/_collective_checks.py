@@ -9,7 +9,7 @@ import torch
 
 from conformance.distributed import worker_ranks
 from conformance.distributed.collective_call import CollectiveCall, Shape, Tensors
-from conformance.distributed.collectives import LARGEST, Collective, find_collective, input_values
+from conformance.distributed.collectives import LARGEST, Collective, find_collective, input_tensor_of_rank
 from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.compare import compare_values
 from conformance.framework.recorder import Recorder
@@ -44,7 +44,7 @@ def inputs_of_rank(
     inputs.
     """
     return [
-        input_values(rank + seed_offset, tensor_shape, dtype, tensor_index, collective.reduction)
+        input_tensor_of_rank(rank + seed_offset, tensor_shape, dtype, tensor_index, collective.reduction)
         for tensor_index, tensor_shape in enumerate(collective.input_shapes(rank, size, shape))
     ]
 

@@ -14,7 +14,7 @@ from conformance.framework.calls import CallOutcome, attempt_on, report_error
 from conformance.framework.compare import compare_exact
 from conformance.framework.recorder import Recorder
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.process_control.garbage_collector import collector_off
+from conformance.process_control.garbage_collector import disable_garbage_collector
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -69,7 +69,7 @@ def without_garbage_collection() -> Iterator[None]:
     A tensor that the collector frees would change the memory statistics.
     """
     gc.collect()
-    with collector_off():
+    with disable_garbage_collector():
         yield
 
 
@@ -78,5 +78,5 @@ def delay_stream(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> N
 
     If the target has no hook ``delay``, record a note.
     """
-    if not api.delay(seconds):
+    if not api.queue_delay(seconds):
         recorder.note("the target has no hook delay: a missing wait is detected by chance only")

@@ -20,7 +20,7 @@ from conformance.target.target import Target
 
 
 def _stream_waits_for_event(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
-    event = api.event()
+    event = api.new_event()
     event.record(producer)
     consumer.wait_event(event)
 
@@ -35,7 +35,7 @@ def _stream_waits_for_stream(api: device_api.DeviceApi, producer: Any, consumer:
 
 
 def _host_waits_for_event(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
-    event = api.event()
+    event = api.new_event()
     event.record(producer)
     event.synchronize()
 
@@ -70,16 +70,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         x, y = device_zeros(target), device_zeros(target)
 
         def work(x: Any = x, y: Any = y, wait: Any = wait, value: int = 7 + index) -> None:
-            producer, consumer = api.stream(), api.stream()
-            with api.on(producer):
+            producer, consumer = api.new_stream(), api.new_stream()
+            with api.use_stream(producer):
                 delay_stream(api, recorder)
                 x.fill_(value)
             wait(api, producer, consumer)
-            with api.on(consumer):
+            with api.use_stream(consumer):
                 y.copy_(x)
             # The producer's next write must wait too, or the consumer's copy may read the new values.
             producer.wait_stream(consumer)
-            with api.on(producer):
+            with api.use_stream(producer):
                 x.fill_(-1)
             consumer.synchronize()
             producer.synchronize()

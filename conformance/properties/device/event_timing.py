@@ -47,8 +47,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     x = device_zeros(target)
 
     def measure_event_times() -> list[float]:
-        events = [api.event(timing=True) for _ in range(3)]
-        stream = api.current()
+        events = [api.new_event(timing=True) for _ in range(3)]
+        stream = api.current_stream()
         for event in events:
             event.record(stream)
             x.add_(1)
@@ -88,9 +88,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         fact(recorder, abs(first + second - total) <= RESOLUTION + 1e-5 * total, Kind.VALUE, text)
         message = f"the time from the last event back to the first is {back} ms, expected {-total} ms."
         fact(recorder, abs(back + total) <= RESOLUTION + 1e-5 * total, Kind.VALUE, message)
-    recorded, unrecorded, timeless = api.event(timing=True), api.event(timing=True), api.event()
-    recorded.record(api.current())
-    timeless.record(api.current())
+    recorded, unrecorded, timeless = api.new_event(timing=True), api.new_event(timing=True), api.new_event()
+    recorded.record(api.current_stream())
+    timeless.record(api.current_stream())
     api.synchronize()
     for event, state in ((unrecorded, "was not recorded"), (timeless, "keeps no time")):
         error = attempt(lambda event=event: recorded.elapsed_time(event)).error  # type: ignore[misc]

@@ -29,7 +29,7 @@ _FREED = ("free_completed", "free")
 
 
 def _allocate_in_named_function(api: DeviceApi, size: int) -> torch.Tensor:
-    return api.empty(size)
+    return api.allocate_elements(size)
 
 
 def _record_allocations(
@@ -43,7 +43,7 @@ def _record_allocations(
     history = api.memory_history()
     with without_garbage_collection():
         api.synchronize()
-        before = api.allocated()
+        before = api.allocated_bytes()
         history.start()
         try:
             retained = [_allocate_in_named_function(api, size) for size in sizes for _ in range(2)]
@@ -52,7 +52,7 @@ def _record_allocations(
             snapshot = history.snapshot()
         finally:
             history.stop()
-        return retained, snapshot, api.allocated() - before
+        return retained, snapshot, api.allocated_bytes() - before
 
 
 @register(
@@ -141,7 +141,7 @@ def check_snapshot_segments(target: Target, subject: Subject, recorder: Recorder
     def record_and_read_statistics() -> tuple[list[torch.Tensor], dict[str, Any], int]:
         with without_garbage_collection():
             retained, snapshot, _ = _record_allocations(api, (1000, 3000, 70_000))
-            return retained, snapshot, api.allocated()
+            return retained, snapshot, api.allocated_bytes()
 
     outcome = run_and_record_error(target, recorder, "taking a snapshot", record_and_read_statistics)
     if not outcome.ok:

@@ -41,18 +41,18 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     calls: dict[str, Callable[[], Any]] = {
         "launching a kernel": lambda: x.add_(1),
         "a copy on the device": lambda: y.copy_(x),
-        "recording an event": lambda: api.event().record(api.current()),
+        "recording an event": lambda: api.new_event().record(api.current_stream()),
     }
     if target.capable("non_blocking") and target.capable("pinned_memory"):
-        pinned = api.pin(torch.zeros(SIZE, dtype=torch.int64))
+        pinned = api.copy_to_pinned_memory(torch.zeros(SIZE, dtype=torch.int64))
         calls["a non-blocking copy to the device"] = lambda: x.copy_(pinned, non_blocking=True)
         calls["a non-blocking copy to pinned memory"] = lambda: pinned.copy_(x, non_blocking=True)
-    stream = api.stream()
+    stream = api.new_stream()
     for label, work in calls.items():
         # Run each call once before the measurement, because the host may wait while the device compiles the
         # first call of an operator.
         def returns_while_pending(work: Callable[[], Any] = work) -> bool | None:
-            with api.on(stream):
+            with api.use_stream(stream):
                 work()
             api.synchronize()
             return device_api.is_delay_pending_after(api, stream, work)

@@ -45,9 +45,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             source = (torch.arange(size) % 251).to(dtype)
 
             def work(source: torch.Tensor = source) -> tuple[torch.Tensor, torch.Tensor]:
-                pinned, copied_back = api.pin(source), api.pin(torch.zeros_like(source))
+                pinned, copied_back = (
+                    api.copy_to_pinned_memory(source),
+                    api.copy_to_pinned_memory(torch.zeros_like(source)),
+                )
                 on_device = torch.empty(source.shape, dtype=source.dtype, device=target.device)
-                with api.on(api.current()):
+                with api.use_stream(api.current_stream()):
                     on_device.copy_(pinned, non_blocking=True)
                     copied_back.copy_(on_device, non_blocking=True)
                 api.synchronize()
@@ -71,9 +74,9 @@ def _check_overwritten_source(target: Target, recorder: Recorder, api: DeviceApi
 
     def copy_and_overwrite_source() -> tuple[torch.Tensor, torch.Tensor]:
         on_device = source.to(target.device, copy=True)
-        elsewhere, on_host = torch.zeros_like(on_device), api.pin(torch.zeros_like(source))
+        elsewhere, on_host = torch.zeros_like(on_device), api.copy_to_pinned_memory(torch.zeros_like(source))
         api.synchronize()
-        with api.on(api.current()):
+        with api.use_stream(api.current_stream()):
             delay_stream(api, recorder)
             on_host.copy_(on_device, non_blocking=True)
             elsewhere.copy_(on_device, non_blocking=True)
@@ -96,10 +99,10 @@ def _check_freed_source(target: Target, recorder: Recorder, api: DeviceApi, dtyp
 
     def copy_and_free_source() -> list[torch.Tensor]:
         copies = [torch.empty_like(source, device=target.device) for source in sources]
-        with api.on(api.current()):
+        with api.use_stream(api.current_stream()):
             delay_stream(api, recorder)
             for copy, source in zip(copies, sources, strict=True):
-                copy.copy_(api.pin(source), non_blocking=True)
+                copy.copy_(api.copy_to_pinned_memory(source), non_blocking=True)
         api.synchronize()
         return copies
 

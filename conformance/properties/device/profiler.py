@@ -54,7 +54,7 @@ def _profile_and_record_error(
     def warm_up_and_profile() -> ProfilerTrace:
         work()
         target.synchronize()
-        return api.profile(work)
+        return api.profile_work(work)
 
     outcome = run_and_record_error(target, recorder, f"profiling {label}", warm_up_and_profile)
     return outcome.value if outcome.ok else None
@@ -168,17 +168,17 @@ def check_rows_of_streams(target: Target, subject: Subject, recorder: Recorder) 
     """Profile work on two streams, ordered by an event, and compare the times of their rows."""
     api = device_api.device_api(target)
     x, y = device_zeros(target), device_zeros(target)
-    first, second = api.stream(), api.stream()
+    first, second = api.new_stream(), api.new_stream()
 
     def run_on_two_streams() -> None:
-        event = api.event()
-        with api.on(first):
+        event = api.new_event()
+        with api.use_stream(first):
             for _ in range(5):
                 delay_stream(api, recorder, 0.001)
                 x.add_(1)
-            event.record(api.current())
-        with api.on(second):
-            event.wait(api.current())
+            event.record(api.current_stream())
+        with api.use_stream(second):
+            event.wait(api.current_stream())
             for _ in range(5):
                 y.mul_(3)
 
@@ -280,17 +280,17 @@ def check_memory_sizes(target: Target, subject: Subject, recorder: Recorder) -> 
 
     def allocate_and_free() -> None:
         for size in (1, 1000, 70_000):
-            retained.append(api.empty(size))
+            retained.append(api.allocate_elements(size))
             retained.append(torch.exp(x))
-            api.empty(size)  # the result is freed immediately
+            api.allocate_elements(size)  # the result is freed immediately
 
     def profile_and_read_statistics() -> tuple[ProfilerTrace, int]:
         allocate_and_free()
         target.synchronize()
         with without_garbage_collection():
-            before = api.allocated()
-            profile = api.profile(allocate_and_free)
-            return profile, api.allocated() - before
+            before = api.allocated_bytes()
+            profile = api.profile_work(allocate_and_free)
+            return profile, api.allocated_bytes() - before
 
     outcome = run_and_record_error(target, recorder, "profiling memory", profile_and_read_statistics)
     if outcome.ok:
@@ -354,10 +354,10 @@ def check_profile_boundaries(target: Target, subject: Subject, recorder: Recorde
     x = _square_matrix(target)
 
     def profile_between_other_work() -> ProfilerTrace:
-        api.profile(lambda: torch.sin(x))
+        api.profile_work(lambda: torch.sin(x))
         torch.cos(x)
         target.synchronize()
-        profile = api.profile(lambda: torch.exp(x))
+        profile = api.profile_work(lambda: torch.exp(x))
         torch.cos(x)
         target.synchronize()
         return profile
@@ -370,7 +370,7 @@ def check_profile_boundaries(target: Target, subject: Subject, recorder: Recorde
         torch.sin(x)
         raise ZeroDivisionError
 
-    failed = attempt_on(target, lambda: api.profile(compute_and_raise))
+    failed = attempt_on(target, lambda: api.profile_work(compute_and_raise))
     fact(
         recorder,
         isinstance(failed.error, ZeroDivisionError),
@@ -378,7 +378,7 @@ def check_profile_boundaries(target: Target, subject: Subject, recorder: Recorde
         f"a ZeroDivisionError during a profile became {failed.error!r}.",
     )
     outcome = run_and_record_error(
-        target, recorder, "profiling after an error", lambda: api.profile(lambda: torch.exp(x))
+        target, recorder, "profiling after an error", lambda: api.profile_work(lambda: torch.exp(x))
     )
     if outcome.ok:
         _check_only_exp(recorder, outcome.value, "after a profile that an error ended")
@@ -430,7 +430,7 @@ def check_fork_inside_profile(target: Target, subject: Subject, recorder: Record
         torch.exp(x)
 
     outcome = run_and_record_error(
-        target, recorder, "a fork inside of a profile", lambda: api.profile(compute_around_fork)
+        target, recorder, "a fork inside of a profile", lambda: api.profile_work(compute_around_fork)
     )
     if not outcome.ok:
         return

@@ -61,7 +61,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     fact(
         recorder, not breaks, Kind.STATE, f"the function was broken into several graphs: {', '.join(breaks)}"
     )
-    if not log.ran_a_call:
+    if not log.has_run_operator_calls:
         recorder.vacuous("no graph ran")
     if log.runs != len(CALLS):
         recorder.fail(Kind.STATE, f"{log.runs} of {len(CALLS)} calls ran as a graph")

@@ -43,18 +43,18 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         y = device_zeros(target, size)
 
         def work(size: int = size, y: torch.Tensor = y) -> list[torch.Tensor]:
-            x = api.empty(size)
+            x = api.allocate_elements(size)
             x.fill_(5)
-            stream = api.stream()
-            stream.wait_stream(api.current())
-            with api.on(stream):
+            stream = api.new_stream()
+            stream.wait_stream(api.current_stream())
+            with api.use_stream(stream):
                 delay_stream(api, recorder)
                 y.copy_(x)
             api.record_stream(x, stream)
             del x
             overwritten = []
             for _ in range(ATTEMPTS):
-                overwritten.append(api.empty(size))
+                overwritten.append(api.allocate_elements(size))
                 overwritten[-1].fill_(-1)
             stream.synchronize()
             return overwritten

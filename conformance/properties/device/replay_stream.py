@@ -40,8 +40,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     graph = capture.value
 
     def replay_on_side_stream() -> None:
-        stream = api.stream()
-        with api.on(stream):
+        stream = api.new_stream()
+        with api.use_stream(stream):
             delay_stream(api, recorder)
             x.fill_(10)
             graph.start()

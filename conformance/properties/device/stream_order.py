@@ -34,8 +34,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     x, y = device_zeros(target), device_zeros(target)
 
     def run_steps_on_side_stream() -> None:
-        stream = api.stream()
-        with api.on(stream):
+        stream = api.new_stream()
+        with api.use_stream(stream):
             delay_stream(api, recorder)
             for _ in range(STEPS):
                 x.mul_(2)

@@ -34,10 +34,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Query a stream and an event after synchronization, and again while work is pending."""
     api = device_api.device_api(target)
     x = device_zeros(target)
-    stream, event, unrecorded = api.stream(), api.event(), api.event()
+    stream, event, unrecorded = api.new_stream(), api.new_event(), api.new_event()
 
     def query_before_and_after_work() -> tuple[bool, bool, bool]:
-        with api.on(stream):
+        with api.use_stream(stream):
             x.add_(1)
             event.record(stream)
         stream.synchronize()

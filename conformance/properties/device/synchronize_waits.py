@@ -43,11 +43,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.device_api(target)
     x = device_zeros(target)
     # Run each method twice, because on a busy machine the work may already be done when the method is called.
-    for name, wait in [*api.waits().items(), *api.waits().items()]:
+    for name, wait in [*api.wait_functions().items(), *api.wait_functions().items()]:
 
         def work(wait: Callable[[Any, Any], None] = wait) -> bool:
-            stream, event = api.stream(), api.event()
-            with api.on(stream):
+            stream, event = api.new_stream(), api.new_event()
+            with api.use_stream(stream):
                 delay_stream(api, recorder)
                 x.add_(1)
                 event.record(stream)
@@ -70,7 +70,7 @@ def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
         x = device_zeros(target)
 
         def work(x: torch.Tensor = x, value: int = value) -> torch.Tensor:
-            with api.on(api.stream()):
+            with api.use_stream(api.new_stream()):
                 delay_stream(api, recorder)
                 if value:
                     x.fill_(value)
@@ -82,10 +82,10 @@ def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
 
 
 def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) -> None:
-    after = api.event()
+    after = api.new_event()
 
     def synchronize_waiting_stream() -> tuple[bool, bool] | None:
-        producer, consumer, event = api.stream(), api.stream(), api.event()
+        producer, consumer, event = api.new_stream(), api.new_stream(), api.new_event()
 
         def synchronize_in_thread() -> None:
             event.record(producer)
@@ -95,7 +95,7 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
         pending = device_api.is_delay_pending_after(api, producer, synchronize_in_thread)
         if pending is None:
             return None
-        with api.on(producer):
+        with api.use_stream(producer):
             delay_stream(api, recorder)
         synchronize_in_thread()
         done = bool(after.query())

@@ -55,23 +55,23 @@ def call_in_thread(call: Callable[[], Any]) -> Any:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Work on one stream in this thread and on another stream in a new thread."""
     api = device_api.device_api(target)
-    default = api.current()
+    default = api.current_stream()
     x, y = device_zeros(target), device_zeros(target)
 
     def use_streams_in_two_threads() -> tuple[Any, Any]:
-        own_stream, other_stream = api.stream(), api.stream()
+        own_stream, other_stream = api.new_stream(), api.new_stream()
 
         def use_stream_in_new_thread() -> Any:
-            first_current = api.current()
-            with api.on(other_stream):
+            first_current = api.current_stream()
+            with api.use_stream(other_stream):
                 x.fill_(3)
             other_stream.synchronize()
             return first_current
 
-        with api.on(own_stream):
+        with api.use_stream(own_stream):
             first_stream = call_in_thread(use_stream_in_new_thread)
             y.fill_(4)
-            current = api.current()
+            current = api.current_stream()
         own_stream.synchronize()
         return first_stream, current == own_stream
 

@@ -18,10 +18,10 @@ from conformance.framework.tolerances import Rule, Tolerance, rule
 from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind
 from conformance.oracle.modules import ModuleReference, cached_module_reference
-from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
+from conformance.oracle.observed_modules import FORWARD, ModuleProcedure, Observation
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.samples import sample_limit
-from conformance.samples.copies import WrongCopy, copier_to, report_failed_copy
+from conformance.samples.copies import WrongCopy, make_copier, report_failed_copy
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.torch_databases import Subject
@@ -145,7 +145,7 @@ def select_samples(
 def samples_with_references(
     subject: Subject,
     recorder: Recorder,
-    procedure: Procedure = FORWARD,
+    procedure: ModuleProcedure = FORWARD,
     own_limit: int | None = None,
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
@@ -165,11 +165,11 @@ def samples_with_references(
 def copy_to_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
     """Return a new copy of the sample's module, and of its arguments, on the target's device."""
     device = target.torch_device
-    return sample.module().to(device), sample.arguments(copier_to(target))
+    return sample.module().to(device), sample.arguments(make_copier(target))
 
 
 def run_procedure(
-    target: Target, sample: ModuleSample, procedure: Procedure, reference: ModuleReference
+    target: Target, sample: ModuleSample, procedure: ModuleProcedure, reference: ModuleReference
 ) -> CallOutcome:
     """Run a procedure with copies of a sample's module and arguments on the target, and return the
     outcome.

@@ -17,7 +17,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
 from conformance.properties.modules.state_dict import from_saved_bytes, to_saved_bytes
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.modules import ModuleSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -66,7 +66,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             def copy_device_module(sample: ModuleSample = sample, make: Callable[[Any], Any] = make) -> Any:
                 module = sample.module().to(device)
                 duplicate = make(module)
-                return module, duplicate, FORWARD.run(make(module), sample.arguments(copier_to(target)), None)
+                return (
+                    module,
+                    duplicate,
+                    FORWARD.run(make(module), sample.arguments(make_copier(target)), None),
+                )
 
             outcome = common.attempt_on_target(target, copy_device_module)
             text = f"{method_name} of {sample.describe()}"

@@ -10,7 +10,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors
-from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, differentiable_outputs
+from conformance.oracle.observed_modules import (
+    Cotangents,
+    ModuleProcedure,
+    Observation,
+    differentiable_outputs,
+)
 from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments
 from conformance.subjects.torch_databases import Subject
@@ -78,7 +83,7 @@ def _second_derivatives(module: torch.nn.Module, arguments: Arguments, cotangent
         )
 
 
-DOUBLE_BACKWARD = Procedure("double backward", _second_derivatives, backward=True)
+DOUBLE_BACKWARD = ModuleProcedure("double backward", _second_derivatives, backward=True)
 
 
 @register(

@@ -16,7 +16,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.modules import _module_checks as common
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -61,7 +61,7 @@ def _check_error_input(
         args, kwargs = arguments.constructor_input.args, dict(arguments.constructor_input.kwargs)
         module = subject.info.module_cls(*args, **kwargs).to(device).train(training)
         if arguments.forward_input is not None:
-            args, kwargs = copier_to(target, device).copy_tree(
+            args, kwargs = make_copier(target, device).copy_tree(
                 (arguments.forward_input.args, arguments.forward_input.kwargs)
             )
             # Return the result, so that a lazy device must compute it and raise the error.

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from conformance.framework.calls import attempt
-from conformance.framework.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.framework.compare import compare_exact, compare_metadata, fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
 from conformance.properties.modules.state_dict import has_state
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.modules import ModuleSample, is_lazy
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject
@@ -74,10 +74,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             ) -> Any:
                 if lazy:
                     with torch.no_grad():
-                        args, kwargs = sample.arguments(copier_to(target))
+                        args, kwargs = sample.arguments(make_copier(target))
                         module(*args, **kwargs)
                 module.load_state_dict(sample.module().state_dict(), strict=True)
-                return module, FORWARD.run(module, sample.arguments(copier_to(target)), None)
+                return module, FORWARD.run(module, sample.arguments(make_copier(target)), None)
 
             ran = common.attempt_on_target(target, filled)
             if common.require_success(target, recorder, ran, f"calling {text}", sample.index):
@@ -145,7 +145,11 @@ def _compare_new_module(
             )
         elif base.numel() >= _MIN_ELEMENTS and base.is_floating_point():
             _compare_initial_distribution(
-                recorder, on_host(actual_state[name]).double(), on_host(base).double(), part_label, index
+                recorder,
+                to_host_tensor(actual_state[name]).double(),
+                to_host_tensor(base).double(),
+                part_label,
+                index,
             )
 
 

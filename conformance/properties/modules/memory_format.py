@@ -10,7 +10,7 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors
-from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe_call
+from conformance.oracle.observed_modules import Cotangents, ModuleProcedure, Observation, observe_call
 from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments, ModuleSample
 from conformance.subjects.torch_databases import Subject
@@ -56,8 +56,8 @@ def _run_channels_last(module: torch.nn.Module, arguments: Arguments, cotangents
     return observe_call(module, _to_channels_last(module, arguments), cotangents)
 
 
-FORWARD = Procedure("channels last", _run_channels_last)
-BACKWARD = Procedure("channels last backward", _run_channels_last, backward=True)
+FORWARD = ModuleProcedure("channels last", _run_channels_last)
+BACKWARD = ModuleProcedure("channels last backward", _run_channels_last, backward=True)
 
 
 def _has_images(sample: ModuleSample) -> bool:

@@ -15,8 +15,8 @@ from conformance.oracle.observed_modules import (
     BACKWARD,
     FORWARD,
     Cotangents,
+    ModuleProcedure,
     Observation,
-    Procedure,
     current_gradients,
     observe_call,
     run_backward,
@@ -64,7 +64,7 @@ def _run_with_memory_gaps(
 
 
 def _fails_on_cpu_with_same_error(
-    sample: ModuleSample, procedure: Procedure, module_reference: ModuleReference, error: Exception
+    sample: ModuleSample, procedure: ModuleProcedure, module_reference: ModuleReference, error: Exception
 ) -> bool:
     """Return whether the CPU raises an equal error for the strided inputs.
 
@@ -81,8 +81,8 @@ def _fails_on_cpu_with_same_error(
 
 
 PROCEDURES = (
-    (Procedure("strided", _run_with_memory_gaps), FORWARD),
-    (Procedure("strided", _run_with_memory_gaps, backward=True), BACKWARD),
+    (ModuleProcedure("strided", _run_with_memory_gaps), FORWARD),
+    (ModuleProcedure("strided", _run_with_memory_gaps, backward=True), BACKWARD),
 )
 
 

@@ -11,7 +11,13 @@ from typing import Any
 import torch
 
 from conformance.device import process_state
-from conformance.framework.compare import compare_exact, compare_metadata, compare_values, fact, on_host
+from conformance.framework.compare import (
+    compare_exact,
+    compare_metadata,
+    compare_values,
+    fact,
+    to_host_tensor,
+)
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
@@ -73,7 +79,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         compare_exact(
             recorder, drawn_values[1][0], drawn_values[0][0], label=description, sample=sample.index
         )
-        repeated = torch.equal(on_host(drawn_values[2][0]), on_host(drawn_values[0][0]))
+        repeated = torch.equal(to_host_tensor(drawn_values[2][0]), to_host_tensor(drawn_values[0][0]))
         text = f"{sample.describe()} gives the same values with a different seed."
         fact(recorder, not repeated, Kind.VALUE, text, sample=sample.index)
         value, gradient = drawn_values[0]
@@ -81,7 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         label = sample.describe()
         device = target.torch_device
         if compare_metadata(recorder, value, source, label=label, sample=sample.index, device=device):
-            _check_distribution(target, recorder, subject, sample, on_host(value), gradient)
+            _check_distribution(target, recorder, subject, sample, to_host_tensor(value), gradient)
 
 
 def _draw_once(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -109,7 +115,7 @@ def _check_distribution(
     """Check the values and the gradient of one call, and the frequency of dropped elements or the
     distribution of random slopes.
     """
-    source = on_host(tensors(sample.call)[0])
+    source = to_host_tensor(tensors(sample.call)[0])
     module = sample.module()
     bound = rule("nn.functional.dropout", sample.dtype).tolerance(sample.dtype)
     slope, offset, dropped = _observed_affine_map(subject.name, module, source, value)

@@ -16,7 +16,7 @@ from conformance.framework.storages import address_of
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _module_checks as common
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.modules import ModuleSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -92,7 +92,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             data = to_saved_bytes(sample.module().to(device).state_dict())
             module = _with_changed_values(sample.module().to(device))
             module.load_state_dict(from_saved_bytes(data), strict=True)
-            return FORWARD.run(module, sample.arguments(copier_to(target)), None)
+            return FORWARD.run(module, sample.arguments(make_copier(target)), None)
 
         outcome = common.attempt_on_target(target, load_into_device_module)
         if common.require_success(

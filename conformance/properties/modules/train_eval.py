@@ -12,7 +12,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import leaves, tensors
 from conformance.model.verdicts import Kind
-from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe_call
+from conformance.oracle.observed_modules import Cotangents, ModuleProcedure, Observation, observe_call
 from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.subjects.torch_databases import Subject
@@ -44,7 +44,7 @@ def _run_train_train_eval(
     return observation
 
 
-TRAIN_TRAIN_EVAL = Procedure("train, train, eval", _run_train_train_eval)
+TRAIN_TRAIN_EVAL = ModuleProcedure("train, train, eval", _run_train_train_eval)
 
 
 def _is_train_sample(sample: ModuleSample) -> bool:

@@ -12,13 +12,13 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import (
     Cotangents,
+    ModuleProcedure,
     Observation,
-    Procedure,
     current_gradients,
     run_backward,
 )
 from conformance.properties.modules import _module_checks as common
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.modules import Arguments
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -43,7 +43,7 @@ def _accumulate_gradients(
     return current_gradients(module, arguments)
 
 
-ACCUMULATE = Procedure("accumulate", _accumulate_gradients, backward=True)
+ACCUMULATE = ModuleProcedure("accumulate", _accumulate_gradients, backward=True)
 
 
 @register(
@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
         def accumulate(module: torch.nn.Module = module) -> Observation:
             module.to(target.torch_device)
-            arguments = sample.arguments(copier_to(target))  # noqa: B023
+            arguments = sample.arguments(make_copier(target))  # noqa: B023
             return _accumulate_gradients(module, arguments, reference.cotangents)  # noqa: B023
 
         outcome = common.attempt_on_target(target, accumulate)

@@ -138,7 +138,7 @@ def sums_of_rejoined_groups(rank: Rank, name: str) -> list[float]:
         dist.barrier()
         dist.destroy_process_group()
         assert not dist.is_initialized()
-        rank.join(f"{rank.meeting}-{name}-{round_index}")
+        rank.join_process_group(f"{rank.rendezvous_file}-{name}-{round_index}")
         sums.append(sum_over_ranks(rank))
     return sums
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from conformance.distributed import patient
+from conformance.distributed import scale_time_limit
 from conformance.distributed.rank_programs import Rank, program, sum_over_all_ranks, sum_over_ranks
-from conformance.distributed.rank_replies import Ending, RankReply
+from conformance.distributed.rank_replies import RankReply, ReplyKind
 from conformance.model.verdicts import Basis, Kind
 from conformance.properties.multi_rank._multi_rank_checks import MultiRankChecker, multi_rank_property
 from conformance.properties.multi_rank.process_groups import expected_sum_over_ranks
@@ -34,7 +34,9 @@ def make_group_with_short_timeout(rank: Rank, folder: str) -> Any:
     """
     import torch.distributed as dist
 
-    group = dist.new_group(list(range(rank.size)), timeout=datetime.timedelta(seconds=patient(_TIMEOUT)))
+    group = dist.new_group(
+        list(range(rank.size)), timeout=datetime.timedelta(seconds=scale_time_limit(_TIMEOUT))
+    )
     if sum_over_ranks(rank, group) == expected_sum_over_ranks(rank.size):
         (Path(folder) / f"ready-{rank.rank}").touch()
     return group
@@ -73,9 +75,9 @@ def check_errors_in_time(
     for number in failing_ranks:
         reply = replies[number]
         checker.check(
-            reply.ending is not Ending.LATE,
-            f"rank {number} is still waiting {patient(_TIMEOUT + _GRACE):.0f} s after {event} "
-            f"(timeout {patient(_TIMEOUT):.0f} s).",
+            reply.ending is not ReplyKind.LATE,
+            f"rank {number} is still waiting {scale_time_limit(_TIMEOUT + _GRACE):.0f} s after {event} "
+            f"(timeout {scale_time_limit(_TIMEOUT):.0f} s).",
             Kind.TIMEOUT,
         )
         checker.check(
@@ -99,7 +101,7 @@ def run_and_check_errors_in_time(
     limit = _TIMEOUT + _GRACE
     with tempfile.TemporaryDirectory() as folder:
         replies = checker.run_expecting_failures(
-            program, folder=folder, wait_limit=patient(limit), limit=limit + 2, grace=limit
+            program, folder=folder, wait_limit=scale_time_limit(limit), limit=limit + 2, grace=limit
         )
         ready = len(list(Path(folder).glob("ready-*")))
     if replies is None:
@@ -125,7 +127,7 @@ def a_rank_stays_away(checker: MultiRankChecker) -> None:
         )
         for reply in replies[:-1]:
             checker.check(
-                reply.seconds >= patient(_TIMEOUT) * 0.5 or reply.ending is Ending.GONE,
+                reply.seconds >= scale_time_limit(_TIMEOUT) * 0.5 or reply.ending is ReplyKind.GONE,
                 f"the sum on rank {reply.rank} failed after {reply.seconds:.1f} s, before its timeout.",
             )
 
@@ -150,7 +152,7 @@ def a_rank_dies(checker: MultiRankChecker) -> None:
     replies = run_and_check_errors_in_time(
         checker, collective_while_last_rank_dies, "the last rank was killed"
     )
-    if replies is not None and replies[-1].ending is not Ending.GONE:
+    if replies is not None and replies[-1].ending is not ReplyKind.GONE:
         raise AssertionError(f"the last rank should have been killed, but {replies[-1].describe()}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance.device.capture import Captured, capture_call
+from conformance.device.capture import CapturedCall, capture_call
 from conformance.framework import refusals, trees
 from conformance.framework.calls import attempt, one_line
 from conformance.framework.compare import fact
@@ -106,7 +106,7 @@ class GraphReplays:
         grad: bool = False,
         transformed_sample: Sample | None = None,
         cpu_call: Callable[[Any, Sample], Any] = lambda info, sample: sample.call(info.op),
-    ) -> tuple[Sample, Captured] | None:
+    ) -> tuple[Sample, CapturedCall] | None:
         """Return a copy of the sample on the device, and the captured call of ``function`` on this copy.
 
         The result is None if the capture failed. If ``transformed_sample`` is given, it replaces the sample.
@@ -142,7 +142,7 @@ class GraphReplays:
             report_failed_call(self.target, self.recorder, sample, outcome, label)
         return None
 
-    def replay(self, sample: Sample, graph: Captured, label: str = "replaying the operator") -> bool:
+    def replay(self, sample: Sample, graph: CapturedCall, label: str = "replaying the operator") -> bool:
         """Replay a graph and wait. If the replay fails, record the error and return False."""
         outcome = attempt(graph.replay)
         if not outcome.ok:

@@ -104,8 +104,8 @@ class CompiledCallRunner:
         if isinstance(outcome.value, CallOutcome):
             outcome = outcome.value
         if outcome.ok:
-            self.graph_call_count += log.ran_a_call
-            if not log.ran_a_call:
+            self.graph_call_count += log.has_run_operator_calls
+            if not log.has_run_operator_calls:
                 self.exclusion_reasons.append("no graph that contains a call ran")
             return outcome
         assert outcome.error is not None
@@ -137,7 +137,11 @@ class CompiledCallRunner:
         """
 
         def on_cpu(call: Callable[..., Any]) -> Any:
-            with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
+            with (
+                torch_testing_internals.torch_seeded(0),
+                torch_testing_internals.silence_warnings(),
+                torch.no_grad(),
+            ):
                 return to_host(sample).call(call)
 
         def call_device_copies(call: Callable[..., Any]) -> Any:

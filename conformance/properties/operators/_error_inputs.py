@@ -90,5 +90,5 @@ def _undeclared_dtypes_of_inputs(target: Target, subject: Subject, seed: int) ->
 
 
 def _call_on_cpu(subject: Subject, sample: Sample) -> Any:
-    with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
+    with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.silence_warnings():
         return to_host(sample).call(unmodified_info(subject).op)

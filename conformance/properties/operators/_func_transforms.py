@@ -16,7 +16,12 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line
-from conformance.framework.compare import compare_leaf_counts, compare_metadata, compare_values, on_host
+from conformance.framework.compare import (
+    compare_leaf_counts,
+    compare_metadata,
+    compare_values,
+    to_host_tensor,
+)
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import relations
@@ -153,7 +158,7 @@ def transformable_samples(
     info = unmodified_info(subject)
     wrapper = torch_testing_internals.gradcheck_wrapper(info) if gradients else None
     for sample in samples.chosen(sample_limit.limit(LIMIT)):
-        if relations.has_unspecified_values(subject.name, sample):
+        if relations.is_only_metadata_specified(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
@@ -176,7 +181,7 @@ def transformable_samples(
 
 def cpu_outcome(call: Callable[[], Any]) -> CallOutcome:
     """Run a call on the CPU with warnings silenced, and return the outcome."""
-    with torch_testing_internals.quiet():
+    with torch_testing_internals.silence_warnings():
         return attempt(call)
 
 
@@ -208,7 +213,7 @@ def compare_transform(
             f"{label} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}"
         )
         return
-    with torch_testing_internals.quiet():
+    with torch_testing_internals.silence_warnings():
         outcome = attempt_on(target, call)
     if not outcome.ok:
         if cpu_outcome(cpu_transform).ok:
@@ -253,7 +258,7 @@ def is_close(
 ) -> bool:
     """Return whether two results are within a tolerance, without recording anything."""
     wide = torch.complex128 if actual.is_complex() or expected.is_complex() else torch.float64
-    difference = cpu_outcome(lambda: on_host(actual).to(wide) - on_host(expected).to(wide))
+    difference = cpu_outcome(lambda: to_host_tensor(actual).to(wide) - to_host_tensor(expected).to(wide))
     if not difference.ok:
         return False
     return bool((difference.value.abs() <= bound.allowed(sensitivity)).all())

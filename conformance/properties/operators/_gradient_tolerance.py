@@ -68,7 +68,7 @@ def _float64_derivative(subject: Subject, sample: Sample, step: float, seed: int
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
+        with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.silence_warnings():
             outcome = attempt(lambda: _gradients.differentiate(info, info.op, copy))
     finally:
         torch.set_default_dtype(before)

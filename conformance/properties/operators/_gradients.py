@@ -191,7 +191,7 @@ def differentiable_samples(
     samples = samples_of(subject, dtype, requires_grad=True)
     recorder.samples(0, samples.available)
     for sample in samples.chosen(sample_limit.limit(limit)):
-        if relations.has_unspecified_values(subject.name, sample):
+        if relations.is_only_metadata_specified(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
@@ -232,7 +232,7 @@ def outcome_on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) 
 
     If the call raises an error, record a note, because the device's result cannot be compared.
     """
-    with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
+    with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.silence_warnings():
         outcome = attempt(call)
     if not outcome.ok:
         assert outcome.error is not None
@@ -337,7 +337,7 @@ def directional_derivatives(info: Any, sample: Sample, derivative: Derivative) -
         with (
             torch_testing_internals.torch_seeded(sample.index),
             torch.enable_grad(),
-            torch_testing_internals.quiet(),
+            torch_testing_internals.silence_warnings(),
         ):
             outputs = differentiable_outputs(info, info.op, moved)
         total = 0.0

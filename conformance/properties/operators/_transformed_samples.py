@@ -109,7 +109,11 @@ def cpu_accepts(op: Callable[..., Any], sample: Sample) -> bool:
     """Return whether the operator raises no error for a sample on the CPU."""
 
     def call_on_host_copy() -> Any:
-        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
+        with (
+            torch_testing_internals.torch_seeded(0),
+            torch_testing_internals.silence_warnings(),
+            torch.no_grad(),
+        ):
             return to_host(sample).call(op)
 
     return attempt(call_on_host_copy).ok

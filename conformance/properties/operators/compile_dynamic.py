@@ -146,7 +146,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         message = f"{len(sizes)} sizes needed {len(log.graphs)} graphs, expected at most 2."
         fact(recorder, len(log.graphs) <= 2, Kind.STATE, message, basis=Basis.PARITY)
         recorder.samples(len(sizes), 0)
-        if not log.ran_a_call:
+        if not log.has_run_operator_calls:
             recorder.vacuous("no call of the subject ran compiled with dynamic shapes")
         return
     recorder.vacuous("no sample can be made larger")
@@ -157,7 +157,11 @@ def _error_on_cpu(cpu_operator: Callable[..., Any], sizes: list[Sample]) -> str 
 
     call, _ = compile_with_log(None, cpu_operator, dynamic=True)
     for sample in sizes:
-        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
+        with (
+            torch_testing_internals.torch_seeded(0),
+            torch_testing_internals.silence_warnings(),
+            torch.no_grad(),
+        ):
             outcome = attempt(functools.partial(to_host(sample).call, call))
         if not outcome.ok:
             assert outcome.error is not None
@@ -173,7 +177,7 @@ def _samples_in_several_sizes(
     samples = samples_of(subject, dtype)
     for index in range(samples.available):
         sample = samples[index]
-        if relations.has_unspecified_values(subject.name, sample) or not _can_grow(sample):
+        if relations.is_only_metadata_specified(subject.name, sample) or not _can_grow(sample):
             continue
         if not target_declares_call(target, recorder, sample):
             continue

@@ -85,7 +85,7 @@ def compare_compiled_gradients(
             return derivative
 
         def on_cpu(call: Callable[..., Any], sample: Sample = sample) -> Any:
-            with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
+            with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings():
                 return _gradients.differentiate(subject.info, call, to_host(sample))
 
         outcome = compiler.call(

@@ -9,7 +9,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.framework.compare import fact, on_host
+from conformance.framework.compare import fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -76,11 +76,11 @@ def _check_compiled_draws(target: Target, subject: Subject, recorder: Recorder) 
 
     def draw_three_times(call: Callable[..., Any], device: torch.device) -> list[torch.Tensor]:
         values = []
-        with torch_testing_internals.quiet(), torch.no_grad():
+        with torch_testing_internals.silence_warnings(), torch.no_grad():
             for seed in (11, None, 11):
                 if seed is not None:
                     target.manual_seed(seed)
-                values.append(on_host(trees.tensors(call(zeros_on(device)))[0]).clone())
+                values.append(to_host_tensor(trees.tensors(call(zeros_on(device)))[0]).clone())
         return values
 
     host = torch.device("cpu")

@@ -9,7 +9,7 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.calls import attempt
-from conformance.framework.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.framework.compare import compare_exact, compare_metadata, fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.storages import share_storage
@@ -220,4 +220,4 @@ def _compare_written_views(
                 stride=True,
             )
     label = "the input after a compiled write to its view"
-    compare_exact(recorder, copy.input, on_host(host.input), label=label, sample=index)
+    compare_exact(recorder, copy.input, to_host_tensor(host.input), label=label, sample=index)

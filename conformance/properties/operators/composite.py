@@ -61,7 +61,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     checks = torch_testing_internals.composite_checks()
     assert checks is not None
     for sample, reference in samples_with_references(target, subject, recorder, LIMIT):
-        unspecified = relations.has_unspecified_values(subject.name, sample)
+        unspecified = relations.is_only_metadata_specified(subject.name, sample)
         index = sample.index
 
         def equal(

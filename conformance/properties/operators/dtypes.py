@@ -47,7 +47,11 @@ def first_samples_by_dtype(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
         sample = samples_from_inputs([outcome.value], name)[0]
 
         def call(sample: Sample = sample, seed: int = seed) -> object:
-            with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
+            with (
+                torch_testing_internals.torch_seeded(seed),
+                torch_testing_internals.silence_warnings(),
+                torch.no_grad(),
+            ):
                 return to_host(sample).call(info.op)
 
         samples[dtype] = (sample, attempt(call).ok)

@@ -154,7 +154,7 @@ def _gradients_on_device(
     if copy is None:
         return None
     call = functools.partial(_compute_requested_gradients, subject.info, subject.info.op, copy, request)
-    with torch_testing_internals.quiet():
+    with torch_testing_internals.silence_warnings():
         gradients: Gradients | None = _gradients.value_on_target(
             target, recorder, sample, call, CallOutcome(value=expected), f"the backward {request.description}"
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.framework.compare import compare_leaf_counts, on_host
+from conformance.framework.compare import compare_leaf_counts, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.graph_replay_inputs import first_replay_sample
@@ -125,11 +125,11 @@ def _replay_and_compare(
     # A gradient that is the cotangent itself cannot be overwritten. Then only the results of the forward pass
     # prove that the graph ran.
     overwritten_outputs = [
-        (t, on_host(t).clone()) for t in outputs if replays.overwrite_results(copy, t, cotangents)
+        (t, to_host_tensor(t).clone()) for t in outputs if replays.overwrite_results(copy, t, cotangents)
     ]
     if not replays.replay(sample, graph, "replaying forward and backward"):
         return
-    outputs_restored = any(not torch.equal(on_host(t), was) for t, was in overwritten_outputs)
+    outputs_restored = any(not torch.equal(to_host_tensor(t), was) for t, was in overwritten_outputs)
     label = "the replayed gradient"
     agrees = _gradient_tolerance.compare_with_float64(
         target, recorder, subject, sample, gradients, expected, label=label

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from conformance.framework import trees
-from conformance.framework.compare import fact, on_host
+from conformance.framework.compare import fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -68,7 +68,7 @@ def _check_replayed_draws(target: Target, subject: Subject, recorder: Recorder) 
             target.manual_seed(seed)
         if not replays.copy_into_captured_inputs(copy, sample) or not replays.replay(sample, graph):
             return
-        values.append(on_host(trees.tensors(graph.value)[0]).clone())
+        values.append(to_host_tensor(trees.tensors(graph.value)[0]).clone())
     first, second, repeated, reseeded = values
     message = "a replay after the same seed gives other values."
     fact(recorder, torch.equal(first, repeated), Kind.STATE, message)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.framework.compare import compare_exact, on_host
+from conformance.framework.compare import compare_exact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.graph_replay_inputs import storage_as_bytes
@@ -113,7 +113,7 @@ def as_function_of_sample(op: Callable[..., Any]) -> Callable[[Sample], Any]:
 
 def _unused_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor's memory that do not belong to its elements, as a CPU tensor."""
-    rows = on_host(storage_as_bytes(tensor)).reshape(-1, tensor.itemsize)
+    rows = to_host_tensor(storage_as_bytes(tensor)).reshape(-1, tensor.itemsize)
     unused = torch.ones(rows.shape[0], dtype=torch.bool)
     unused.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(False)
     return rows[unused]

@@ -70,7 +70,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.samples(1, 1)
 
         def call(sample: Sample = sample) -> Any:
-            with torch_testing_internals.quiet(), torch.no_grad():
+            with torch_testing_internals.silence_warnings(), torch.no_grad():
                 return to_host(sample).call(cpu_info.op)
 
         expected = attempt(call)

@@ -10,7 +10,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import attempt_on
-from conformance.framework.compare import fact, on_host
+from conformance.framework.compare import fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -85,7 +85,7 @@ def _seed_and_call(
     if not outcome.ok:
         report_failed_call(target, recorder, sample, outcome)
         return None
-    return [on_host(t) for t in trees.tensors(outcome.value)]
+    return [to_host_tensor(t) for t in trees.tensors(outcome.value)]
 
 
 def _all_equal(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
@@ -134,10 +134,10 @@ def _check_distribution(target: Target, subject: Subject, recorder: Recorder) ->
 
     def draw_with_seed(seed: int) -> torch.Tensor | None:
         def seed_and_draw() -> torch.Tensor:
-            with torch_testing_internals.quiet(), torch.no_grad():
+            with torch_testing_internals.silence_warnings(), torch.no_grad():
                 target.manual_seed(seed)
                 x = torch.zeros(DRAWN_COUNT, dtype=dtype, device=device)
-                return on_host(sampler[0](unseeded_random_operator(subject), x)).to(torch.float64)
+                return to_host_tensor(sampler[0](unseeded_random_operator(subject), x)).to(torch.float64)
 
         outcome = attempt_on(target, seed_and_draw)
         if outcome.ok:

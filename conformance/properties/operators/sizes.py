@@ -156,7 +156,7 @@ class GrowingSample:
         The result is None if the CPU accepts none.
         """
         for enlargement in self._enlargements():
-            sample = enlargement.enlarged_to(size)
+            sample = enlargement.enlarge_sample(size)
             if sample is None:
                 continue
             reference = reference_for(Call(self._subject, self._dtype, sample))

@@ -115,7 +115,11 @@ def _outcome_on_cpu(subject: Subject, name: str, sample: Sample, *, inplace: boo
     form = dict(call_forms_of_operator(unmodified_info(subject), inplace=inplace))[name]
 
     def call_form() -> Any:
-        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
+        with (
+            torch_testing_internals.torch_seeded(0),
+            torch_testing_internals.silence_warnings(),
+            torch.no_grad(),
+        ):
             return to_host(sample).call(form)
 
     return attempt(call_form)
@@ -238,7 +242,7 @@ def _in_place_forms_on_clone(info: Any) -> Iterator[tuple[str, Callable[..., Any
 def _is_differentiable_on_cpu(subject: Subject, name: str, sample: Sample) -> bool:
     """Return whether the named form has a differentiable result for this sample on the CPU."""
     info = unmodified_info(subject)
-    if relations.has_unspecified_values(subject.name, sample):
+    if relations.is_only_metadata_specified(subject.name, sample):
         return False
     form = dict([*call_forms_of_operator(info, inplace=False), *_in_place_forms_on_clone(info)]).get(name)
     if form is None:

@@ -11,7 +11,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.calls import attempt, report_error
-from conformance.framework.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.framework.compare import compare_exact, compare_metadata, fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.storages import share_storage
@@ -88,7 +88,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.compared(1)
             continue
         host = to_host(sample)
-        with torch_testing_internals.quiet(), torch.no_grad():
+        with torch_testing_internals.silence_warnings(), torch.no_grad():
             reference_call = attempt(functools.partial(host.call, reference.op))
         copy = copy_sample_to_device(target, recorder, sample)
         if copy is None or not reference_call.ok:
@@ -187,5 +187,9 @@ def _compare_after_write(
     message = "writing to a view has not increased the version counter of its base."
     fact(recorder, copy.input._version > before, Kind.STATE, message, sample=index)
     compare_exact(
-        recorder, copy.input, on_host(host.input), label="the base after writing to its view", sample=index
+        recorder,
+        copy.input,
+        to_host_tensor(host.input),
+        label="the base after writing to its view",
+        sample=index,
     )

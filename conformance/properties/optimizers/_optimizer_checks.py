@@ -16,17 +16,17 @@ from conformance.framework.tolerances import Tolerance, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import (
     Observation,
+    OptimizerProcedure,
     OptimizerReference,
-    Procedure,
     cached_optimizer_reference,
     for_loop_options,
     observe_parameters_and_state,
 )
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES
 from conformance.samples import sample_limit
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.operators import dtype_of
-from conformance.samples.optimizers import STEP_COUNT, OptimizerSample, Problem, optimizer_samples
+from conformance.samples.optimizers import STEP_COUNT, OptimizationProblem, OptimizerSample, optimizer_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -125,7 +125,7 @@ def samples_with_references(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    procedure: Procedure,
+    procedure: OptimizerProcedure,
     own_limit: int | None = None,
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
@@ -141,12 +141,12 @@ def samples_with_references(
 
 
 def run_procedure(
-    target: Target, sample: OptimizerSample, procedure: Procedure, options: dict[str, Any]
+    target: Target, sample: OptimizerSample, procedure: OptimizerProcedure, options: dict[str, Any]
 ) -> CallOutcome:
     """Run a procedure on the target with the options of an implementation, and return the outcome."""
 
     def run_on_device() -> Observation:
-        problem = sample.problem(copier_to(target))
+        problem = sample.problem(make_copier(target))
         return procedure.run(
             problem, lambda parameters, **more: sample.build(parameters, **{**options, **more})
         )
@@ -305,7 +305,7 @@ def _compare_number(
     )
 
 
-def take_all_steps(problem: Problem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
+def take_all_steps(problem: OptimizationProblem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
     """Take one step with each of the problem's gradients, and return the parameters and states."""
     optimizer = build(problem.parameters)
     for step in range(STEP_COUNT):
@@ -314,6 +314,6 @@ def take_all_steps(problem: Problem, build: Callable[..., torch.optim.Optimizer]
     return observe_parameters_and_state(problem, optimizer)
 
 
-STEP = Procedure("steps", take_all_steps)
+STEP = OptimizerProcedure("steps", take_all_steps)
 
 Applies = Callable[[Target, Subject], Sequence[str]]

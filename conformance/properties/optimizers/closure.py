@@ -8,9 +8,9 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.optimizers import Build, Observation, Procedure, observe_parameters_and_state
+from conformance.oracle.optimizers import Build, Observation, OptimizerProcedure, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.optimizers import Problem
+from conformance.samples.optimizers import OptimizationProblem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -26,7 +26,7 @@ def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
     return [name for name in common.supported_dtypes(target, subject) if name in ("float32", "float64")]
 
 
-def _step_with_closure(problem: Problem, build: Build) -> Observation:
+def _step_with_closure(problem: OptimizationProblem, build: Build) -> Observation:
     """Take steps that minimise a sum of weighted squared distances, and return losses and parameters.
 
     The first two gradients of the sample are the target points and the weights.
@@ -55,7 +55,7 @@ def _step_with_closure(problem: Problem, build: Build) -> Observation:
     return observation
 
 
-CLOSURE_STEPS = Procedure("closure", _step_with_closure)
+CLOSURE_STEPS = OptimizerProcedure("closure", _step_with_closure)
 
 
 @register(

@@ -12,10 +12,10 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.optimizers import Build, Observation, Procedure
+from conformance.oracle.optimizers import Build, Observation, OptimizerProcedure
 from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.properties.optimizers.schedulers_and_groups import has_no_learning_rate
-from conformance.samples.optimizers import STEP_COUNT, Problem
+from conformance.samples.optimizers import STEP_COUNT, OptimizationProblem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -38,7 +38,7 @@ def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def _gradients_through_steps(
-    problem: Problem, build: Build, steps: int, options: dict[str, Any]
+    problem: OptimizationProblem, build: Build, steps: int, options: dict[str, Any]
 ) -> Observation:
     """Return the gradients of a weighted sum of the updated parameters with respect to the initial parameters
     and the gradients of each step.
@@ -73,7 +73,7 @@ def _gradients_through_steps(
     return observation
 
 
-def _differentiable_procedure(subject: Subject) -> Procedure:
+def _differentiable_procedure(subject: Subject) -> OptimizerProcedure:
     steps = 1 if subject.name in _ONE_STEP else _STEP_COUNT
     options: dict[str, Any] = {"differentiable": True}
     if "eps" in inspect.signature(subject.info.optim_cls).parameters and subject.name != "Adafactor":
@@ -82,7 +82,7 @@ def _differentiable_procedure(subject: Subject) -> Procedure:
         options["eps"] = _DAMPING
     if "betas" in inspect.signature(subject.info.optim_cls).parameters:
         options["betas"] = _BETAS  # in 1 - beta ** step, digits cancel if beta is near 1
-    return Procedure(
+    return OptimizerProcedure(
         "differentiable", lambda problem, build: _gradients_through_steps(problem, build, steps, options)
     )
 

@@ -17,7 +17,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -67,7 +67,7 @@ def _check_error_input(
         if parameters is None:
             parameters = [torch.nn.Parameter(torch.ones(2, 2, dtype=dtype, device=device))]
         else:
-            parameters = copier_to(target).copy_tree(parameters)
+            parameters = make_copier(target).copy_tree(parameters)
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             optimizer = subject.info.optim_cls(parameters, **arguments.kwargs)

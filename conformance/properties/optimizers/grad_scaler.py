@@ -16,7 +16,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.optimizers import STEP_COUNT, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -84,7 +84,7 @@ def _take_scaled_steps(
     """Take all steps of the sample and, after the second step, an additional step with ``invalid_value`` in a
     gradient, which GradScaler must skip.
     """
-    problem = sample.problem(copier_to(target))
+    problem = sample.problem(make_copier(target))
     optimizer = sample.build(problem.parameters, **options)
     scaler = torch.amp.GradScaler(target.torch_device.type, init_scale=_SCALE, growth_interval=100)
     before: Observation = {}

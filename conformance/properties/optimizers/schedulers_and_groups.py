@@ -11,10 +11,10 @@ from conformance.framework.compare import compare_values, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.optimizers import Build, Observation, Procedure, observe_parameters_and_state
+from conformance.oracle.optimizers import Build, Observation, OptimizerProcedure, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.copies import copier_to
-from conformance.samples.optimizers import STEP_COUNT, OptimizerSample, Problem
+from conformance.samples.copies import make_copier
+from conformance.samples.optimizers import STEP_COUNT, OptimizationProblem, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -34,13 +34,13 @@ def dtypes_for_tensor_learning_rate(target: Target, subject: Subject) -> Sequenc
     return [] if subject.name == "Adafactor" else common.first_dtype_only(target, subject)
 
 
-def _take_steps_with_tensor_learning_rate(problem: Problem, build: Build) -> Observation:
+def _take_steps_with_tensor_learning_rate(problem: OptimizationProblem, build: Build) -> Observation:
     return common.take_all_steps(
         problem, lambda parameters, **more: build(parameters, **{"lr": _LEARNING_RATE, **more})
     )
 
 
-STEPS_WITH_RATE = Procedure("given rate", _take_steps_with_tensor_learning_rate)
+STEPS_WITH_RATE = OptimizerProcedure("given rate", _take_steps_with_tensor_learning_rate)
 
 
 @register(
@@ -73,7 +73,7 @@ def check_tensor_learning_rate(target: Target, subject: Subject, recorder: Recor
                     sample: OptimizerSample = sample,
                 ) -> Any:
                     rate = torch.tensor(_LEARNING_RATE, device=rate_device)
-                    problem = sample.problem(copier_to(target))
+                    problem = sample.problem(make_copier(target))
 
                     def build(parameters: Any, **more: Any) -> torch.optim.Optimizer:
                         return sample.build(parameters, lr=rate, **options)
@@ -100,8 +100,8 @@ def dtypes_for_schedulers(target: Target, subject: Subject) -> Sequence[str]:
     return [] if not subject.info.scheduler_inputs else common.dtypes_of_dense_optimizer(target, subject)[:1]
 
 
-def _scheduler_procedure(makers: Any) -> Procedure:
-    def steps_with_schedulers(problem: Problem, build: Build) -> Observation:
+def _scheduler_procedure(makers: Any) -> OptimizerProcedure:
+    def steps_with_schedulers(problem: OptimizationProblem, build: Build) -> Observation:
         optimizer = build(problem.parameters)
         schedulers = [make(optimizer) for make in makers]
         rates = []
@@ -118,7 +118,7 @@ def _scheduler_procedure(makers: Any) -> Procedure:
         observation.update({f"lr after step {step}": rate for step, rate in enumerate(rates)})
         return observation
 
-    return Procedure(f"schedulers {id(makers)}", steps_with_schedulers)
+    return OptimizerProcedure(f"schedulers {id(makers)}", steps_with_schedulers)
 
 
 @register(
@@ -155,7 +155,7 @@ def dtypes_for_parameter_groups(target: Target, subject: Subject) -> Sequence[st
     return common.dtypes_of_dense_optimizer(target, subject)[:1] if subject.info.supports_param_groups else []
 
 
-def _take_steps_with_parameter_groups(problem: Problem, build: Build) -> Observation:
+def _take_steps_with_parameter_groups(problem: OptimizationProblem, build: Build) -> Observation:
     """Take steps with two parameter groups that have different learning rates. Add a third group before the
     second step.
     """
@@ -173,7 +173,7 @@ def _take_steps_with_parameter_groups(problem: Problem, build: Build) -> Observa
     return observe_parameters_and_state(problem, optimizer)
 
 
-STEPS_WITH_GROUPS = Procedure("groups", _take_steps_with_parameter_groups)
+STEPS_WITH_GROUPS = OptimizerProcedure("groups", _take_steps_with_parameter_groups)
 
 
 @register(
@@ -229,7 +229,7 @@ def check_missing_gradients(target: Target, subject: Subject, recorder: Recorder
             def steps_with_missing_gradients(
                 options: dict[str, Any] = options, sample: OptimizerSample = sample
             ) -> Any:
-                problem = sample.problem(copier_to(target, device))
+                problem = sample.problem(make_copier(target, device))
                 optimizer = sample.build(problem.parameters, **options)
                 optimizer.step()
                 states = len(optimizer.state)

@@ -9,9 +9,9 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.optimizers import Build, Observation, Procedure, observe_parameters_and_state
+from conformance.oracle.optimizers import Build, Observation, OptimizerProcedure, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.optimizers import STEP_COUNT, Problem
+from conformance.samples.optimizers import STEP_COUNT, OptimizationProblem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -30,8 +30,8 @@ def _sparse_gradient(dense: torch.Tensor, step: int) -> torch.Tensor:
     return torch.sparse_coo_tensor(rows, values, dense.shape)
 
 
-def _sparse_procedure(options: dict[str, Any]) -> Procedure:
-    def steps_with_sparse_gradients(problem: Problem, build: Build) -> Observation:
+def _sparse_procedure(options: dict[str, Any]) -> OptimizerProcedure:
+    def steps_with_sparse_gradients(problem: OptimizationProblem, build: Build) -> Observation:
         used = [
             index
             for index, parameter in enumerate(problem.parameters)
@@ -44,7 +44,7 @@ def _sparse_procedure(options: dict[str, Any]) -> Procedure:
             optimizer.step()
         return observe_parameters_and_state(problem, optimizer)
 
-    return Procedure(f"sparse {sorted(options)}", steps_with_sparse_gradients)
+    return OptimizerProcedure(f"sparse {sorted(options)}", steps_with_sparse_gradients)
 
 
 @register(

@@ -16,7 +16,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observe_parameters_and_state
 from conformance.properties.optimizers import _optimizer_checks as common
-from conformance.samples.copies import copier_to
+from conformance.samples.copies import make_copier
 from conformance.samples.optimizers import STEP_COUNT, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -87,7 +87,7 @@ def _run_with_interruption(
 
     Return the observation of the continued run, and the pair (loaded state dict, saved state dict).
     """
-    problem = sample.problem(copier_to(target, start))
+    problem = sample.problem(make_copier(target, start))
     optimizer = sample.build(problem.parameters, **options)
     for step in range(_SAVED_AFTER):
         problem.set_gradients(step)
@@ -98,7 +98,7 @@ def _run_with_interruption(
     state, values = torch.load(file, map_location=loading_device, weights_only=True)
     file.seek(0)
     untouched, _ = torch.load(file, map_location=loading_device, weights_only=True)
-    resumed_problem = sample.problem(copier_to(target, end))
+    resumed_problem = sample.problem(make_copier(target, end))
     with torch.no_grad():
         for parameter, value in zip(resumed_problem.parameters, values, strict=True):
             parameter.copy_(value)

@@ -68,7 +68,11 @@ def new_out_tensors(target: Target, recorder: Recorder, reference: OverloadRefer
     parts = trees.tensors(reference.returned)
     dtypes = [part.dtype for part in parts]
     is_16_bit = reference.dtype in (torch.bfloat16, torch.float16)
-    statistics = relations.saved_statistics(base_name(reference.subject.name)) if is_16_bit else frozenset()
+    statistics = (
+        relations.outputs_with_unspecified_dtype(base_name(reference.subject.name))
+        if is_16_bit
+        else frozenset()
+    )
     copy = (
         copy_sample_to_device(target, recorder.scratch(), reference.sample, check=False)
         if statistics
@@ -205,7 +209,7 @@ class _CallFormAttempt:
             outcome = run_operator(self.target, op, device_sample)
         if not outcome.ok:
             assert outcome.error is not None
-            if relations.is_refusable(base_name(reference.subject.name), device_sample):
+            if relations.may_device_refuse(base_name(reference.subject.name), device_sample):
                 self.refused = True
                 self.recorder.allow_nothing_compared(
                     "devices may differ in the calls of the overload that they accept"

@@ -80,7 +80,7 @@ def _generate_calls(subject: Subject, dtype: str) -> Iterator[Sample]:
         for size in draw_sizes(
             f"{subject.name} {dtype}", _SIZE_DISTRIBUTIONS[: 1 if subject.name in SLOW else 2]
         ):
-            larger = None if enlargement is None else enlargement.enlarged_to(size)
+            larger = None if enlargement is None else enlargement.enlarge_sample(size)
             if larger is None:
                 break
             started = time.thread_time()

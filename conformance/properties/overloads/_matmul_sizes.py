@@ -15,7 +15,7 @@ from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._modified_calls import reference_of_modified_call, with_mapped_tensors
 from conformance.properties.overloads._references import OverloadReference
 from conformance.samples.dispatched_kernels import base_name
-from conformance.samples.handmade_calls.calls import Maker
+from conformance.samples.handmade_calls.calls import TensorMaker
 from conformance.samples.operators import dtype_name
 from conformance.samples.sizes import ANY, GROUP, SPLIT, draw_sizes
 
@@ -91,7 +91,7 @@ def references_of_whole_number_sums(references: Sequence[OverloadReference]) -> 
             continue
         if max(tensor.numel() for tensor in reference.sample.tensors()) > _MOST_ADDENDS:
             continue
-        make = Maker(f"whole {reference.sample.describe()}", dtype_name(reference.dtype))
+        make = TensorMaker(f"whole {reference.sample.describe()}", dtype_name(reference.dtype))
         changed = reference_of_modified_call(
             reference,
             with_mapped_tensors(
@@ -107,7 +107,7 @@ def references_of_whole_number_sums(references: Sequence[OverloadReference]) -> 
 def _with_sizes(
     reference: OverloadReference, shapes: Sequence[str], sizes: Mapping[str, int], agreement: Agreement
 ) -> OverloadReference | None:
-    make = Maker(f"{reference.subject.name} {dict(sizes)}", dtype_name(reference.dtype))
+    make = TensorMaker(f"{reference.subject.name} {dict(sizes)}", dtype_name(reference.dtype))
     tensors = reference.sample.tensors()
     if len(tensors) != len(shapes):
         return None
@@ -126,7 +126,7 @@ def _with_sizes(
     return reference_of_modified_call(reference, sample, agreement)
 
 
-def _whole_numbers(make: Maker, shape: tuple[int, ...]) -> torch.Tensor:
+def _whole_numbers(make: TensorMaker, shape: tuple[int, ...]) -> torch.Tensor:
     """Return whole numbers from 0 to 3, or from 0 to 1 if a sum of larger numbers could overflow float16."""
     highest = 3 if math.prod(shape) <= 20_000 else 1
     values = make.values(*shape, low=0, high=highest + 0.99)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.framework import trees
-from conformance.framework.compare import indexable, same_bits
+from conformance.framework.compare import in_indexable_dtype, same_bits
 from conformance.oracle.reference import Agreement
 from conformance.properties.overloads._references import (
     OverloadReference,
@@ -80,7 +80,7 @@ def with_elements_replaced(
 def reversed_elements(tensor: torch.Tensor) -> torch.Tensor:
     """Return a dense tensor of the same shape with the elements in reverse order."""
     order = torch.arange(tensor.numel() - 1, -1, -1)
-    reversed_bits = indexable(tensor.detach().reshape(-1))[order]
+    reversed_bits = in_indexable_dtype(tensor.detach().reshape(-1))[order]
     return reversed_bits.view(tensor.dtype).reshape(tensor.shape)
 
 

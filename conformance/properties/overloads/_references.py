@@ -158,7 +158,7 @@ class OverloadReference(Reference):
             for sensitivity, values in zip(sensitivities, trees.tensors(self.high_precision), strict=True)
         ]
 
-    def recomputed(self) -> Reference:
+    def recompute(self) -> Reference:
         """Return the reference of the same call, computed again."""
         again = overload_reference(self.subject, dtype_name(self.dtype), self.sample)
         return again or Reference(self.call, error=RuntimeError("the CPU raised"))
@@ -289,7 +289,7 @@ def torch_overload(subject: Subject) -> Overload:
 
 def call_without_warnings(op: Any, sample: Sample) -> Any:
     """Call an operator with warnings silenced, without gradients and with the host's generator seeded."""
-    with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
+    with torch_testing_internals.torch_seeded(0), torch_testing_internals.silence_warnings(), torch.no_grad():
         return sample.call(op)
 
 

@@ -14,7 +14,7 @@ from conformance.properties.overloads._call_forms import check_call
 from conformance.properties.overloads._modified_calls import reference_of_modified_call, with_mapped_tensors
 from conformance.properties.overloads._references import OverloadReference, dtypes_for_property, references
 from conformance.samples.dispatched_kernels import base_name
-from conformance.samples.handmade_calls.calls import Maker
+from conformance.samples.handmade_calls.calls import TensorMaker
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -66,9 +66,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _with_random_magnitudes(reference: OverloadReference) -> OverloadReference | None:
     """Return the reference of the call on ``_COUNT`` random magnitudes; None if the CPU rejects the call."""
-    make = Maker(f"magnitudes of {reference.subject.name}", dtype_name(reference.dtype))
+    make = TensorMaker(f"magnitudes of {reference.subject.name}", dtype_name(reference.dtype))
     enlarged = (
-        next((e.enlarged_to(_COUNT) for e in reference.enlargements if e.grows), None) or reference.sample
+        next((e.enlarge_sample(_COUNT) for e in reference.enlargements if e.grows), None) or reference.sample
     )
 
     def random_magnitudes(tensor: torch.Tensor) -> torch.Tensor:

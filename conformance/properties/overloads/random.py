@@ -14,7 +14,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.framework.compare import fact, on_host, same_bits
+from conformance.framework.compare import fact, same_bits, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -120,7 +120,7 @@ def _drawing_calls(target: Target, subject: Subject, recorder: Recorder) -> Iter
         yield reference
         if larger is None:
             larger_samples = (
-                enlargement.enlarged_to(_ENLARGED_SIZE)
+                enlargement.enlarge_sample(_ENLARGED_SIZE)
                 for enlargement in enlargements(subject, reference.sample)
                 if enlargement.grows
             )
@@ -182,7 +182,7 @@ def _check_draws(
         value = outputs_with_unreturned_writes(
             _callable_of_form(reference.overload, form), sample, outcome.value
         )
-        include_random_calls.append([on_host(tensor) for tensor in trees.tensors(value)])
+        include_random_calls.append([to_host_tensor(tensor) for tensor in trees.tensors(value)])
     if form == CallForm.FUNCTION:
         check_no_memory_retained(target, recorder, op, copy)
     index = reference.sample.index
@@ -289,7 +289,7 @@ def _seed_and_call(
     if not outcome.ok:
         report_failed_call(target, recorder, reference.sample, outcome, f"the {form}")
         return None
-    return [on_host(tensor) for tensor in trees.tensors(outcome.value)]
+    return [to_host_tensor(tensor) for tensor in trees.tensors(outcome.value)]
 
 
 def _callable_of_form(overload: Overload, form: CallForm) -> Any:
@@ -393,7 +393,11 @@ def _cpu_draws(reference: OverloadReference, output_index: int) -> list[torch.Te
     draws = []
     for seed in range(_DRAWS):
         host = to_host(reference.sample)
-        with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
+        with (
+            torch_testing_internals.torch_seeded(seed),
+            torch_testing_internals.silence_warnings(),
+            torch.no_grad(),
+        ):
             value = outputs_with_unreturned_writes(
                 reference.overload.op, host, host.call(reference.overload.op)
             )

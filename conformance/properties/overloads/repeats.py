@@ -15,7 +15,7 @@ from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle import relations
-from conformance.oracle.filled_memory import FILLERS, leave_freed_memory
+from conformance.oracle.filled_memory import FILLERS, fill_and_free_memory
 from conformance.oracle.reference import CallForm
 from conformance.properties.overloads._call_forms import (
     call_forms_of,
@@ -179,7 +179,7 @@ def _check_repeated_calls(
 
     started_calls = 0
     retained_memory = RetainedMemory(target)
-    unspecified = relations.unspecified_outputs(base_name(reference.subject.name), reference.sample)
+    unspecified = relations.outputs_unspecified(base_name(reference.subject.name), reference.sample)
 
     def call_repeatedly(_: Any) -> None:
         nonlocal started_calls
@@ -187,7 +187,7 @@ def _check_repeated_calls(
             call = started_calls
             if call % _CALLS_PER_FILLER == 0:
                 filler = FILLERS[call // _CALLS_PER_FILLER % 2]
-                leave_freed_memory([part.nbytes for part in parts], target.torch_device, filler)
+                fill_and_free_memory([part.nbytes for part in parts], target.torch_device, filler)
             if form == CallForm.IN_PLACE:
                 copy.replace(input=rows[0][call]).call(wrap(overload.in_place))
             elif form == CallForm.OUT:
@@ -307,7 +307,7 @@ def _check_in_threads(
     ]
     errors: list[Exception] = []
     results: list[list[list[torch.Tensor]]] = [[] for _ in members]
-    unspecified = relations.unspecified_outputs(base_name(reference.subject.name), reference.sample)
+    unspecified = relations.outputs_unspecified(base_name(reference.subject.name), reference.sample)
     together = threading.Barrier(len(members), timeout=_PATIENCE)
 
     # The threads make only the calls under test. The results are copied afterwards, because a device whose

@@ -354,11 +354,11 @@ def _enlarged_sample(
     Enlargements from ``untried`` that succeed are added to ``enlargements``.
     """
     for enlargement in enlargements:
-        sample = enlargement.enlarged_to(size)
+        sample = enlargement.enlarge_sample(size)
         if sample is not None:
             return sample
     for enlargement in untried:
-        sample = enlargement.enlarged_to(size)
+        sample = enlargement.enlarge_sample(size)
         if sample is not None:
             enlargements.append(enlargement)
             return sample

@@ -16,8 +16,8 @@ from conformance.framework.compare import (
     compare_values,
     excess_over_tolerance,
     fact,
-    on_host,
     same_bits,
+    to_host_tensor,
 )
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Rule, Tolerance
@@ -116,7 +116,7 @@ def compare_outputs(
     if not comparison.metadata_agrees():
         return False
     call = reference.call
-    if not call.is_overload and relations.has_unspecified_values(call.name, call.sample):
+    if not call.is_overload and relations.is_only_metadata_specified(call.name, call.sample):
         return True
     return comparison.values_agree()
 
@@ -136,7 +136,7 @@ class _OutputComparison:
         self.call = self.reference.call
         self.index = self.call.sample.index
         self.leaves = list(zip(trees.leaves(self.actual), trees.leaves(self.reference.outputs), strict=True))
-        self.unspecified = relations.unspecified_outputs(self.call.name, self.call.sample)
+        self.unspecified = relations.outputs_unspecified(self.call.name, self.call.sample)
 
     def label_of(self, number: int) -> str:
         """Return the name that messages use for the leaf with index ``number``."""
@@ -144,7 +144,7 @@ class _OutputComparison:
 
     def metadata_agrees(self) -> bool:
         """Compare the selected metadata of each leaf, except for unspecified outputs."""
-        statistics = relations.saved_statistics(self.call.name)
+        statistics = relations.outputs_with_unspecified_dtype(self.call.name)
         device = self.target.torch_device if self.policy.device and _belongs_on_device(self.call) else None
         agrees = True
         for number, (value, base) in enumerate(self.leaves):
@@ -174,7 +174,9 @@ class _OutputComparison:
         The values come first: a call on the device between the checked call and the first read would hide a
         result that is written late.
         """
-        unspecified = self.unspecified | relations.unspecified_values(self.call.name, self.call.sample)
+        unspecified = self.unspecified | relations.outputs_with_unspecified_values(
+            self.call.name, self.call.sample
+        )
         specified = [(n, *pair) for n, pair in enumerate(self.leaves) if n not in unspecified]
         if not self._specified_values_agree(specified):
             return False
@@ -187,7 +189,9 @@ class _OutputComparison:
         """Compare the equations of the call's relation or, if no relation applies, each value."""
         unspecified = self.unspecified
         if self.call.is_overload:
-            unspecified = unspecified | relations.unspecified_indices(self.call.name, self.call.sample)
+            unspecified = unspecified | relations.outputs_with_unspecified_indices(
+                self.call.name, self.call.sample
+            )
         if self.call.relation is not None:
             if self.reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
                 return True  # no page defines outputs with a relation, such as factors, for NaN and infinity
@@ -223,13 +227,13 @@ class _OutputComparison:
         return fact(self.recorder, value == base, Kind.VALUE, text, sample=self.index)
 
     def _tensor_agrees(self, number: int, value: torch.Tensor, base: torch.Tensor) -> bool:
-        reference, label, expected = self.reference, self.label_of(number), on_host(base)
+        reference, label, expected = self.reference, self.label_of(number), to_host_tensor(base)
         zeros = reference.fixes_signs_of_zeros or reference.agreement is Agreement.BITS
         # Compare the device's tensor and not a copy of it: if a snippet is made, CallRecorder finds the
         # failed output by this tensor object.
         actual = value
         if self._may_agree_by_bits:
-            fetched = attempt(lambda: on_host(value))
+            fetched = attempt(lambda: to_host_tensor(value))
             if not fetched.ok:
                 assert fetched.error is not None
                 error_label = f"reading {label}"
@@ -241,7 +245,7 @@ class _OutputComparison:
                 return True
             actual = copied if self.call.is_overload else value
         if reference.agreement in (Agreement.SPECIAL_VALUES, Agreement.INFINITIES):
-            return self._keeps_special_values(on_host(actual), expected, label)
+            return self._keeps_special_values(to_host_tensor(actual), expected, label)
         floating = base.is_floating_point() or base.is_complex()
         if not floating or reference.tolerance_rule.exact or reference.agreement is Agreement.BITS:
             return compare_values(
@@ -250,11 +254,11 @@ class _OutputComparison:
         if not self._is_within_tolerance(number, actual, expected, base.dtype):
             return False
         if reference.agreement is Agreement.SUBNORMALS and not self._keeps_subnormals(
-            on_host(actual), expected, label
+            to_host_tensor(actual), expected, label
         ):
             return False
         return not reference.fixes_signs_of_zeros or self._signs_of_zeros_agree(
-            on_host(actual), expected, label
+            to_host_tensor(actual), expected, label
         )
 
     @property
@@ -273,10 +277,10 @@ class _OutputComparison:
         for value, base in self.leaves:
             if not isinstance(base, torch.Tensor):
                 return False
-            fetched = attempt(functools.partial(on_host, value))
+            fetched = attempt(functools.partial(to_host_tensor, value))
             if not fetched.ok or fetched.value.dtype != base.dtype:
                 return False
-            if not same_bits(fetched.value, on_host(base)):
+            if not same_bits(fetched.value, to_host_tensor(base)):
                 return False
         return True
 
@@ -333,7 +337,9 @@ class _OutputComparison:
         trial = self.recorder.scratch()
         agrees = compare_with_tolerance(trial, bound, None)
         if not agrees and on_cpu is not None and self._has_cpu_control:
-            excess = excess_over_tolerance(*map(on_host, on_cpu), tolerance=bound, sensitivity=sensitivity)
+            excess = excess_over_tolerance(
+                *map(to_host_tensor, on_cpu), tolerance=bound, sensitivity=sensitivity
+            )
             excluded = int(excess.not_finite.sum())
             if excess.factor > 1.0 or excluded:
                 note = f"the CPU's own error widens the tolerance of {label} by {excess.factor:.3g}"
@@ -380,7 +386,7 @@ class _OutputComparison:
         assert relation is not None
 
         def copy_to_host(leaf: Any) -> Any:
-            return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
+            return to_host_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
         def make_equations() -> list[Equation] | None:
             with torch.no_grad():

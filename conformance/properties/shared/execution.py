@@ -60,7 +60,7 @@ def target_declares_call(
     def call_on_cpu() -> Any:
         with (
             torch_testing_internals.torch_seeded(sample.index),
-            torch_testing_internals.quiet(),
+            torch_testing_internals.silence_warnings(),
             torch.no_grad(),
         ):
             return to_host(sample).call(info.op)
@@ -71,7 +71,7 @@ def target_declares_call(
         - declared_for_result
     )
     if derive is not None and not missing:
-        with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
+        with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.silence_warnings():
             missing = (
                 undeclared_dtypes.undeclared_dtypes_of_call(target, lambda: derive(info, to_host(sample)))
                 - declared_for_result

@@ -12,7 +12,7 @@ from conformance.model import seeds
 from conformance.samples.operators import Sample, dtype_of
 
 
-class Maker:
+class TensorMaker:
     """Makes tensors of one dtype, with a seed computed from (overload, dtype)."""
 
     def __init__(self, name: str, dtype: str) -> None:
@@ -41,7 +41,7 @@ class Maker:
         order = torch.randperm(count, generator=self._generator).reshape(shape)
         return (order - count // 2).to(self.dtype) if self.dtype != torch.uint8 else order.to(self.dtype)
 
-    def centres(self, *shape: int, low: int, high: int) -> torch.Tensor:
+    def half_integers(self, *shape: int, low: int, high: int) -> torch.Tensor:
         """Return random values halfway between two integers, which no rounding moves across an integer."""
         whole = torch.randint(low, high, shape, generator=self._generator)
         return (whole + 0.5).to(self.dtype)
@@ -63,7 +63,7 @@ class Maker:
 
 
 #: Returns one list of arguments for each call. A dict at the end of a list holds the keyword arguments.
-Build = Callable[[Maker], list[list[Any]]]
+Build = Callable[[TensorMaker], list[list[Any]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ def handmade_samples(name: str, dtype: str, table: Mapping[str, HandmadeCalls] |
     if handmade is None:
         return []
     try:
-        calls = handmade.build(Maker(name, dtype))
+        calls = handmade.build(TensorMaker(name, dtype))
     except (RuntimeError, TypeError):
         return []
     samples = []
@@ -109,7 +109,7 @@ def handmade_samples(name: str, dtype: str, table: Mapping[str, HandmadeCalls] |
 
 
 def _pool_calls(dimensions: int, *, backward: bool = False) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         x = make.distinct(2, 3, *(6, 8, 7)[:dimensions])
         sizes = ([3, 4, 2][:dimensions], [1] * dimensions)
         if not backward:
@@ -125,7 +125,7 @@ def _pool_calls(dimensions: int, *, backward: bool = False) -> Build:
 
 
 def _max_pool3d_calls(*, backward: bool) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         x = make.distinct(1, 2, 4, 6, 5)
         calls = []
         for options in (
@@ -143,7 +143,7 @@ def _max_pool3d_calls(*, backward: bool) -> Build:
 
 
 def _fused_calls(name: str, *, tensor_lr: bool = False) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         def group(low: float = -1) -> list[torch.Tensor]:
             return [make.values(3, 4, low=low, high=1), make.values(5, low=low, high=1)]
 
@@ -194,7 +194,7 @@ def _fused_calls(name: str, *, tensor_lr: bool = False) -> Build:
 
 
 def _recurrent_calls(gates: int, *, cells: bool = False, random: bool = False) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         def layer(size: int) -> list[torch.Tensor]:
             shapes = ((gates * 4, size), (gates * 4, 4), (gates * 4,), (gates * 4,))
             return [make.values(*shape, low=-1, high=1) for shape in shapes]
@@ -214,7 +214,7 @@ def _recurrent_calls(gates: int, *, cells: bool = False, random: bool = False) -
     return argument_lists
 
 
-def _embedding_bag_calls(make: Maker) -> list[list[Any]]:
+def _embedding_bag_calls(make: TensorMaker) -> list[list[Any]]:
     weight = make.values(5, 9)
     indices, offsets = torch.tensor([0, 2, 4, 1, 2]), torch.tensor([0, 2, 3])
     calls = []
@@ -233,7 +233,7 @@ def _embedding_bag_calls(make: Maker) -> list[list[Any]]:
     return calls
 
 
-def _histogram_calls(make: Maker) -> list[list[Any]]:
+def _histogram_calls(make: TensorMaker) -> list[list[Any]]:
     return [
         [make.values(40), 5, {"weight": make.positive(40)}],
         [make.values(5, 8), 300, {"range": [-3.0, 3.0], "weight": make.positive(5, 8), "density": True}],
@@ -241,7 +241,7 @@ def _histogram_calls(make: Maker) -> list[list[Any]]:
 
 
 def _histogramdd_calls(with_edges: bool) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         points, weight = make.values(40, 2), make.positive(40)
         bins = [torch.linspace(-4, 4, steps).to(make.dtype) for steps in (10, 32)]
         if with_edges:
@@ -253,7 +253,7 @@ def _histogramdd_calls(with_edges: bool) -> Build:
 
 
 def _sobol_calls(name: str) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         if make.dtype != torch.int64:
             return []
         state = torch.zeros(3, 30, dtype=torch.int64)
@@ -272,7 +272,7 @@ def _sobol_calls(name: str) -> Build:
 
 
 def _weight_norm_calls(*, backward: bool) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         calls = []
         for dim, shape in ((0, (4, 1)), (1, (1, 5))):
             v, g = make.values(4, 5), make.positive(*shape)
@@ -286,7 +286,7 @@ def _weight_norm_calls(*, backward: bool) -> Build:
     return argument_lists
 
 
-def _cholesky_solve_calls(make: Maker) -> list[list[Any]]:
+def _cholesky_solve_calls(make: TensorMaker) -> list[list[Any]]:
     calls = []
     for upper in (False, True):
         factor = make.matrix(4, 4).roll(-1, -2)
@@ -296,7 +296,7 @@ def _cholesky_solve_calls(make: Maker) -> list[list[Any]]:
 
 
 def _bicubic_calls(*, backward: bool) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         # Kernels use explicit scale factors only if ``align_corners`` is false.
         options = ([False], [True], [False, 0.6, 0.9])
         if not backward:
@@ -306,7 +306,7 @@ def _bicubic_calls(*, backward: bool) -> Build:
     return argument_lists
 
 
-def _running_extreme_calls(make: Maker) -> list[list[Any]]:
+def _running_extreme_calls(make: TensorMaker) -> list[list[Any]]:
     calls = []
     for dim, shape in ((1, (4, 6)), (0, (5, 3)), (1, (2, 3, 2, 2))):
         x = make.distinct(*shape)
@@ -315,7 +315,7 @@ def _running_extreme_calls(make: Maker) -> list[list[Any]]:
 
 
 def _masked_softmax_calls(*, backward: bool) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         x, mask = make.values(3, 5), torch.zeros(3, 5, dtype=torch.bool)
         mask[0, 2] = mask[1, 4] = mask[2, 0] = True
         if not backward:
@@ -329,7 +329,7 @@ def _masked_softmax_calls(*, backward: bool) -> Build:
     return argument_lists
 
 
-def _out_argument(make: Maker, *shape: int) -> dict[str, Any]:
+def _out_argument(make: TensorMaker, *shape: int) -> dict[str, Any]:
     return {"out": torch.ones(shape, dtype=make.dtype)}
 
 
@@ -343,9 +343,9 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
     "histc": HandmadeCalls(
         "histc",
         lambda m: [
-            [m.centres(5, 7, low=-4, high=4), 8, -4, 4],
-            [m.centres(3, 4, 5, low=-3, high=5), 6, -2, 4],
-            [m.centres(40, low=0, high=100), 300, 0, 300],
+            [m.half_integers(5, 7, low=-4, high=4), 8, -4, 4],
+            [m.half_integers(3, 4, 5, low=-3, high=5), 6, -2, 4],
+            [m.half_integers(40, low=0, high=100), 300, 0, 300],
         ],
     ),
     "histogram.bin_ct": HandmadeCalls("histogram", _histogram_calls),
@@ -610,7 +610,7 @@ HANDMADE_CALLS: Mapping[str, HandmadeCalls] = {
 }
 
 
-def _one_choice_per_row(make: Maker, rows: int, columns: int) -> torch.Tensor:
+def _one_choice_per_row(make: TensorMaker, rows: int, columns: int) -> torch.Tensor:
     """Return weights with a single nonzero element in each row."""
     chosen = torch.arange(rows) * 5 % columns
     return torch.nn.functional.one_hot(chosen, columns).to(make.dtype)

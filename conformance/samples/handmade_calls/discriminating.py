@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, Maker
+from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, TensorMaker
 from conformance.samples.handmade_calls.fractional_pooling import fractional_pooling_calls
 
 aten = torch.ops.aten
@@ -26,7 +26,7 @@ def _fractional_max_pool_calls(dimensions: int, *, backward: bool = False) -> Bu
     returned indices are specified.
     """
 
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         size, pooled = ((13, 15), [5, 5]) if dimensions == 2 else ((7, 7, 5), [3, 3, 3])
         samples = (torch.arange(2 * dimensions) * 3 % 4 / 4).reshape(1, 2, dimensions).to(make.dtype)
         return fractional_pooling_calls(make, size, pooled, samples, backward=backward)
@@ -39,16 +39,16 @@ def _values_around_limit_calls(limit: float) -> Build:
     return lambda make: [[make.values(4, 6), make.values(4, 6, low=-2 * limit, high=2 * limit), limit]]
 
 
-def _cdist_calls(make: Maker) -> list[list[Any]]:
+def _cdist_calls(make: TensorMaker) -> list[list[Any]]:
     return [[make.values(3, 4, 5), make.values(3, 6, 5), 2.0, 2]]
 
 
-def _cdist_backward_calls(make: Maker) -> list[list[Any]]:
+def _cdist_backward_calls(make: TensorMaker) -> list[list[Any]]:
     x, y = make.values(3, 4, 5), make.values(3, 6, 5)
     return [[make.values(3, 4, 6), x, y, 2.0, aten._cdist_forward.default(x, y, 2.0, None)]]
 
 
-def _isin_calls(make: Maker) -> list[list[Any]]:
+def _isin_calls(make: TensorMaker) -> list[list[Any]]:
     """Return isin calls in which each row of test elements matches different elements.
 
     Checks of argument layouts fill the memory around a tensor with 3, 96 and -96. ``elements`` contains these
@@ -59,22 +59,22 @@ def _isin_calls(make: Maker) -> list[list[Any]]:
     return [[elements, torch.tensor(test_elements).to(make.dtype)] for test_elements in (test_row, test_rows)]
 
 
-def _distinct_matrix_calls(make: Maker) -> list[list[Any]]:
+def _distinct_matrix_calls(make: TensorMaker) -> list[list[Any]]:
     return [[make.distinct(5, 6)]]
 
 
-def _slice_scatter_calls(make: Maker) -> list[list[Any]]:
+def _slice_scatter_calls(make: TensorMaker) -> list[list[Any]]:
     x = make.distinct(5, 6)
     return [[x, make.values(2, 6), 0, 1, 3, 1], [x, make.values(5, 3), 1, 0, 6, 2]]
 
 
-def _scatter_with_reduction_calls(make: Maker) -> list[list[Any]]:
+def _scatter_with_reduction_calls(make: TensorMaker) -> list[list[Any]]:
     """Return scatter calls whose index rows differ, with distinct indices in each row."""
     x, indices = make.values(5, 6), torch.tensor([[0, 3, 1, 5], [2, 4, 0, 1], [5, 1, 3, 2]])
     return [[x, 1, indices, 2, {"reduce": "multiply"}], [x, 1, indices, 2, {"reduce": "add"}]]
 
 
-def _repeat_interleave_calls(make: Maker) -> list[list[Any]]:
+def _repeat_interleave_calls(make: TensorMaker) -> list[list[Any]]:
     """Return repeat_interleave calls whose repetition counts have the same sum but a different order."""
     repetitions, reordered_repetitions = (
         torch.tensor(times).to(make.dtype) for times in ([2, 0, 3, 1], [1, 3, 0, 2])
@@ -82,7 +82,7 @@ def _repeat_interleave_calls(make: Maker) -> list[list[Any]]:
     return [[repetitions, {"output_size": 6}], [reordered_repetitions]]
 
 
-def _searchsorted_calls(make: Maker) -> list[list[Any]]:
+def _searchsorted_calls(make: TensorMaker) -> list[list[Any]]:
     """Return searchsorted calls with a number between two elements, and with a number that equals an element.
     For the second number, the results with side left and right differ.
     """
@@ -90,7 +90,7 @@ def _searchsorted_calls(make: Maker) -> list[list[Any]]:
     return [[row, 17, {"out_int32": True}], [row, 8, {"right": True}], [row, 8, {"side": "right"}], [row, 8]]
 
 
-def _ctc_loss_calls(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+def _ctc_loss_calls(make: TensorMaker, *, tensors: bool = False) -> list[list[Any]]:
     """Return ctc_loss calls: full-length sequences, then shorter sequences with a different ``blank``.
 
     With ``zero_infinity``, the last sequence is too short for its target. In the other calls, all
@@ -109,7 +109,7 @@ def _ctc_loss_calls(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
     return [[steps, targets, *long], [steps, flat, *short, 3, True], [steps, flat, *long_enough, 3]]
 
 
-def _ctc_loss_backward_calls(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+def _ctc_loss_backward_calls(make: TensorMaker, *, tensors: bool = False) -> list[list[Any]]:
     calls = []
     for steps, targets, *rest in _ctc_loss_calls(make, tensors=tensors):
         lengths, options = rest[:2], [*rest[2:], *(0, False)[len(rest) - 2 :]]
@@ -121,7 +121,7 @@ def _ctc_loss_backward_calls(make: Maker, *, tensors: bool = False) -> list[list
     return calls
 
 
-def _scaled_mm_calls(make: Maker) -> list[list[Any]]:
+def _scaled_mm_calls(make: TensorMaker) -> list[list[Any]]:
     """Return calls of scaled products: with a bias, with row and column scales, with a float32 result, and
     with an 8-bit result.
 
@@ -140,7 +140,7 @@ def _scaled_mm_calls(make: Maker) -> list[list[Any]]:
     ]
 
 
-def _scaled_mm_v2_calls(make: Maker) -> list[list[Any]]:
+def _scaled_mm_v2_calls(make: TensorMaker) -> list[list[Any]]:
     """Return calls of scaled products with lists of scales: for whole tensors, and for rows and columns."""
     calls = []
     for x, y, left_scale, right_scale, bias, _, dtype in _scaled_mm_calls(make)[:2]:
@@ -149,31 +149,31 @@ def _scaled_mm_v2_calls(make: Maker) -> list[list[Any]]:
     return [*calls, [*calls[0][:8], None, torch.float32]]
 
 
-def _embedding_bag_with_padding_calls(make: Maker) -> list[list[Any]]:
+def _embedding_bag_with_padding_calls(make: TensorMaker) -> list[list[Any]]:
     """Return an embedding_bag call with mode sum, sample weights and a padding row."""
     indices, offsets = torch.tensor([4, 1, 0, 3, 1, 2, 4]), torch.tensor([0, 3, 3])
     return [[make.values(5, 3), indices, offsets, False, 0, False, make.values(7), False, 1]]
 
 
-def _sample_weights_backward_with_padding_calls(make: Maker) -> list[list[Any]]:
+def _sample_weights_backward_with_padding_calls(make: TensorMaker) -> list[list[Any]]:
     (arguments,) = _embedding_bag_with_padding_calls(make)
     bags = aten._embedding_bag(*arguments)[1]
     return [[make.values(3, 3), *arguments[:3], bags, 0, 1]]
 
 
-def _embedding_backward_with_padding_calls(make: Maker) -> list[list[Any]]:
+def _embedding_backward_with_padding_calls(make: TensorMaker) -> list[list[Any]]:
     return [[make.values(6, 3), torch.tensor([4, 1, 0, 3, 1, 2]), 5, 1, False]]
 
 
-def _solve_from_the_right_calls(make: Maker) -> list[list[Any]]:
+def _solve_from_the_right_calls(make: TensorMaker) -> list[list[Any]]:
     return [[make.matrix(4, 4), make.values(3, 4), {"left": False}]]
 
 
-def _batch_norm_without_statistics_calls(make: Maker) -> list[list[Any]]:
+def _batch_norm_without_statistics_calls(make: TensorMaker) -> list[list[Any]]:
     return [[make.values(2, 3, 4), make.positive(3), make.values(3), True, 0.1, 1e-5]]
 
 
-def _upsample_backward_with_scales_calls(make: Maker) -> list[list[Any]]:
+def _upsample_backward_with_scales_calls(make: TensorMaker) -> list[list[Any]]:
     """Return an upsampling backward call with explicit scales.
 
     The scales differ from the quotients of the sizes. A kernel that uses the quotients reads wrong elements.
@@ -181,7 +181,7 @@ def _upsample_backward_with_scales_calls(make: Maker) -> list[list[Any]]:
     return [[make.values(1, 2, 5, 7), [5, 7], [1, 2, 3, 4], 1.25, 1.5]]
 
 
-def _batch_norm_backward_in_evaluation_calls(make: Maker) -> list[list[Any]]:
+def _batch_norm_backward_in_evaluation_calls(make: TensorMaker) -> list[list[Any]]:
     """Return a backward call of batch normalisation in evaluation mode. The running statistics differ from
     the statistics of the batch.
     """
@@ -201,14 +201,14 @@ def _batch_norm_backward_in_evaluation_calls(make: Maker) -> list[list[Any]]:
     ]
 
 
-def _bernoulli_with_probability_calls(make: Maker) -> list[list[Any]]:
+def _bernoulli_with_probability_calls(make: TensorMaker) -> list[list[Any]]:
     """Return bernoulli calls with an explicit probability, because the recorded in-place calls use the
     default.
     """
     return [[make.values(4, 6), 0.25], [make.values(24), 0.75]]
 
 
-def _segment_reduce_backward_calls(make: Maker) -> list[list[Any]]:
+def _segment_reduce_backward_calls(make: TensorMaker) -> list[list[Any]]:
     """Return segment_reduce backward calls whose offsets or lengths differ between rows."""
     data = make.positive(3, 6, 2)
     offsets = torch.tensor([[0, 2, 3, 6], [0, 1, 5, 6], [0, 3, 4, 6]])

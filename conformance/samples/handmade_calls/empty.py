@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, Maker
+from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, TensorMaker
 
 aten = torch.ops.aten
 
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 def _ctc_loss_backward_without_targets_calls(*, tensors: bool) -> Build:
     """Return a function that makes ctc_loss backward calls for sequences with empty targets."""
 
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         steps, targets = make.values(9, 3, 6).log_softmax(-1), torch.empty(3, 0, dtype=torch.int64)
         lengths: list[Any] = [[9, 8, 7], [0, 0, 0]]
         loss, alpha = aten._ctc_loss(steps, targets, *lengths)
@@ -30,7 +30,7 @@ def _ctc_loss_backward_without_targets_calls(*, tensors: bool) -> Build:
     return argument_lists
 
 
-def _convolution_of_no_images_calls(make: Maker) -> list[list[Any]]:
+def _convolution_of_no_images_calls(make: TensorMaker) -> list[list[Any]]:
     steps = [[1, 1], [0, 0], [1, 1], False, [0, 0], 1]
     return [[make.values(0, 4, 6, 5), make.values(6, 4, 3, 3), make.values(6), *steps, *[False] * 4]]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance.samples.handmade_calls.calls import Maker
+from conformance.samples.handmade_calls.calls import TensorMaker
 
 
 def fractional_pooling_calls(
-    make: Maker, size: Sequence[int], pooled: Sequence[int], samples: torch.Tensor, *, backward: bool
+    make: TensorMaker, size: Sequence[int], pooled: Sequence[int], samples: torch.Tensor, *, backward: bool
 ) -> list[list[Any]]:
     """Return a call with two channels of ``size``, pooled to ``pooled`` with windows of two, positioned by
     ``samples``.

@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, Maker
+from conformance.samples.handmade_calls.calls import Build, HandmadeCalls, TensorMaker
 
 
-def _identity_matrix(make: Maker, *batch: int, size: int = 4) -> torch.Tensor:
+def _identity_matrix(make: TensorMaker, *batch: int, size: int = 4) -> torch.Tensor:
     return torch.eye(size).expand(*batch, size, size).to(make.dtype).contiguous()
 
 
 def _resize_to_same_size_calls(dimensions: int, *options: Any) -> Build:
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         size = (5, 3, 4)[-dimensions:]
         return [[make.distinct(1, 2, *size), list(size), *options]]
 
@@ -31,7 +31,7 @@ def _max_pool_backward_calls(dimensions: int) -> Build:
     the gradient argument.
     """
 
-    def argument_lists(make: Maker) -> list[list[Any]]:
+    def argument_lists(make: TensorMaker) -> list[list[Any]]:
         shape = (1, 2, *(5, 3, 4)[-dimensions:])
         indices = torch.arange(torch.Size(shape[2:]).numel()).reshape(shape[2:]).expand(shape).contiguous()
         return [[make.distinct(*shape), make.distinct(*shape), indices]]
@@ -39,7 +39,7 @@ def _max_pool_backward_calls(dimensions: int) -> Build:
     return argument_lists
 
 
-def _log_sigmoid_backward_calls(make: Maker) -> list[list[Any]]:
+def _log_sigmoid_backward_calls(make: TensorMaker) -> list[list[Any]]:
     """Return a logsigmoid backward call at values with the derivative 1: the result equals the gradient
     argument.
     """
@@ -51,22 +51,22 @@ def _pool_with_single_elements_calls(dimensions: int) -> Build:
     return lambda make: [[make.distinct(1, 2, *(5, 3, 4)[-dimensions:]), [1] * dimensions]]
 
 
-def _grid_sample_calls(make: Maker) -> list[list[Any]]:
+def _grid_sample_calls(make: TensorMaker) -> list[list[Any]]:
     rows, columns = (torch.linspace(-1, 1, steps) for steps in (5, 9))
     grid = torch.stack(torch.meshgrid(rows, columns, indexing="ij")[::-1], dim=-1)
     return [[make.distinct(1, 2, 5, 9), grid[None].to(make.dtype), 0, 0, True]]
 
 
-def _weight_norm_calls(make: Maker) -> list[list[Any]]:
+def _weight_norm_calls(make: TensorMaker) -> list[list[Any]]:
     v = make.values(4, 5)
     return [[v, torch.ops.aten._weight_norm_interface.default(v, torch.ones(4, 1, dtype=v.dtype))[1]]]
 
 
-def _ormqr_calls(make: Maker) -> list[list[Any]]:
+def _ormqr_calls(make: TensorMaker) -> list[list[Any]]:
     return [[_identity_matrix(make), torch.zeros(4, dtype=make.dtype), make.values(4, 3)]]
 
 
-def _topk_of_sorted_calls(make: Maker) -> list[list[Any]]:
+def _topk_of_sorted_calls(make: TensorMaker) -> list[list[Any]]:
     return [[make.distinct(2, 6).sort(descending=True).values, 6]]
 
 

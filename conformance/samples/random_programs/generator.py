@@ -12,8 +12,8 @@ from conformance.model import seeds
 from conformance.samples.cache import SubjectCache
 from conformance.samples.random_programs.program import InputSpec, Program, Step
 from conformance.samples.random_programs.step_arguments import StepRejected
-from conformance.samples.random_programs.steps import FORMS, form_texts
-from conformance.samples.random_programs.validity import Trace, storage_id
+from conformance.samples.random_programs.steps import FORMS, step_form_texts
+from conformance.samples.random_programs.validity import ProgramTrace, storage_id
 
 #: The number of programs of each dtype.
 PROGRAM_COUNT = 100
@@ -46,9 +46,9 @@ def generate_program(index: int, dtype: str) -> Program:
     """Return the program with this index in a dtype. The result is the same in every process."""
     chance = Random(seeds.seed_for(f"program {index} of {dtype}"))
     for _ in itertools.count():
-        builder = _Builder(index, dtype, chance)
+        builder = _ProgramBuilder(index, dtype, chance)
         with torch.no_grad():
-            if all(map(builder.add, _step_kinds(chance))):
+            if all(map(builder.add_step, _step_kinds(chance))):
                 return builder.program()
     raise AssertionError
 
@@ -68,14 +68,14 @@ def _step_kinds(chance: Random) -> list[str]:
     return kinds
 
 
-class _Builder:
+class _ProgramBuilder:
     """A program under construction. Each step uses existing registers or new inputs."""
 
     def __init__(self, index: int, dtype: str, chance: Random) -> None:
         self.index = index
         self.dtype = dtype
         self.chance = chance
-        self.trace = Trace(dtype)
+        self.trace = ProgramTrace(dtype)
         self.input_specs: list[InputSpec] = []
         self.steps: list[Step] = []
         self._add_input(
@@ -86,9 +86,9 @@ class _Builder:
         """Return the finished program."""
         return Program(self.index, self.dtype, tuple(self.input_specs), tuple(self.steps))
 
-    def add(self, kind: str) -> bool:
+    def add_step(self, kind: str) -> bool:
         """Add a random step of a kind. Return False if all random candidates are rejected."""
-        texts = form_texts(kind, self.dtype)
+        texts = step_form_texts(kind, self.dtype)
         texts = [text for text in texts for _ in range(1 if text in _COMMON_FORMS else 3)]
         for _ in range(_MAX_CANDIDATES):
             before = len(self.input_specs)
@@ -118,7 +118,7 @@ class _Builder:
         """Return the first operand: often the last result, and for writes preferably a register that shares
         memory.
         """
-        fit = [operand for operand in self.trace.registers if self.trace.fits(operand, "value")]
+        fit = [operand for operand in self.trace.registers if self.trace.can_be_operand(operand, "value")]
         last = self.trace.count - 1
         if last in fit and self.chance.random() < 0.5:
             return last
@@ -137,7 +137,7 @@ class _Builder:
         """Return a further operand: an existing register, or a new input with a matching shape."""
         registers = self.trace.registers
         if role != "order" and relation in ("like", "same") and self.chance.random() < 0.6:
-            fit = [register for register in registers if self.trace.fits(register, role)]
+            fit = [register for register in registers if self.trace.can_be_operand(register, role)]
             if relation == "same":
                 fit = [register for register in fit if registers[register].shape == x.shape]
             if fit:

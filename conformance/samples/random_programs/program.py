@@ -26,7 +26,7 @@ class InputSpec:
     seed: int
     dim: int = 0
 
-    def make(self, dtype: torch.dtype, turn: int = 0) -> torch.Tensor:
+    def make_tensor(self, dtype: torch.dtype, turn: int = 0) -> torch.Tensor:
         """Return the input tensor. For each ``turn``, the tensor has different numbers."""
         generator = torch.Generator().manual_seed(self.seed + 104729 * turn)
         if self.role == "order":
@@ -61,7 +61,7 @@ class Program:
     input_specs: tuple[InputSpec, ...]
     steps: tuple[Step, ...]
 
-    def name(self, operand: int) -> str:
+    def register_name(self, operand: int) -> str:
         """Return the register name of an operand."""
         return f"x{~operand if operand < 0 else operand + len(self.input_specs)}"
 
@@ -72,7 +72,7 @@ class Program:
 
     def inputs(self, turn: int = 0) -> list[torch.Tensor]:
         """Return new CPU input tensors. For each ``turn``, the tensors have different numbers."""
-        return [input_spec.make(getattr(torch, self.dtype), turn) for input_spec in self.input_specs]
+        return [input_spec.make_tensor(getattr(torch, self.dtype), turn) for input_spec in self.input_specs]
 
     def step_lines(self, marks: Collection[int] = ()) -> list[str]:
         """Return the steps as lines of Python, with ``mark_step()`` before each step whose index is in
@@ -82,11 +82,13 @@ class Program:
         for number, step in enumerate(self.steps):
             if number in marks:
                 lines.append("mark_step()")
-            names = map(self.name, step.operands)
-            lines.append(f"{self.name(number)} = {step.form.format(*names, *map(repr, step.arguments))}")
+            names = map(self.register_name, step.operands)
+            lines.append(
+                f"{self.register_name(number)} = {step.form.format(*names, *map(repr, step.arguments))}"
+            )
         return lines
 
-    def function(
+    def as_function(
         self, mark_step: Callable[[], None] | None = None, marks: Collection[int] = ()
     ) -> Callable[..., list[torch.Tensor]]:
         """Return the program as a function that takes the input tensors and returns all registers."""
@@ -98,7 +100,7 @@ class Program:
         function: Callable[..., list[torch.Tensor]] = scope["program"]
         return function
 
-    def marks(self) -> frozenset[int]:
+    def steps_with_mark(self) -> frozenset[int]:
         """Return the indices of the steps before which a lazy device must run its pending work.
 
         The choice depends only on the program's index.
@@ -117,4 +119,4 @@ class Program:
 def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Run a program on input tensors, on their device, and return all registers."""
     with torch.no_grad():
-        return program.function()(*inputs)
+        return program.as_function()(*inputs)

@@ -9,7 +9,7 @@ from typing import Any
 from conformance.samples.random_programs.generator import REFUSED
 from conformance.samples.random_programs.program import InputSpec, Program, Step
 from conformance.samples.random_programs.steps import FORMS
-from conformance.samples.random_programs.validity import Trace, trace_program
+from conformance.samples.random_programs.validity import ProgramTrace, trace_program
 
 
 def smaller_programs(program: Program) -> Iterator[Program]:
@@ -88,13 +88,15 @@ def _without_step(program: Program, removed: int, replacement: int | None = None
     return dataclasses.replace(program, steps=tuple(steps))
 
 
-def _input_instead_of_call(program: Program, number: int, trace: Trace) -> Program | None:
+def _input_instead_of_call(program: Program, number: int, trace: ProgramTrace) -> Program | None:
     """Return the program with a new input in place of the result of step ``number``.
 
     Return None if the step is not a call, or if no input can have the dtype of its result.
     """
     result = trace.registers[number]
-    role = "value" if result.dtype == trace.dtype else "mask" if trace.fits(number, "mask") else None
+    role = (
+        "value" if result.dtype == trace.dtype else "mask" if trace.can_be_operand(number, "mask") else None
+    )
     if role is None or FORMS[program.steps[number].form].kind != "call":
         return None
     input_specs = (*program.input_specs, InputSpec(role, tuple(result.shape), number))

@@ -29,7 +29,7 @@ class StepRejected(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class StepForm:
     """One form of a step.
 
     ``choose`` chooses the arguments of a step. ``growth`` returns a bound for the magnitude of its results.
@@ -64,14 +64,14 @@ VALUE, SAME = (("value", "like"),), (("value", "same"),)
 MASK = (("mask", "like"),)
 
 
-def a_dim(chance: Random, x: torch.Tensor) -> tuple[int]:
+def choose_dim(chance: Random, x: torch.Tensor) -> tuple[int]:
     """Choose a dimension."""
     if not x.dim():
         raise StepRejected
     return (chance.randrange(x.dim()),)
 
 
-def two_dims(chance: Random, x: torch.Tensor) -> tuple[int, int]:
+def choose_two_dims(chance: Random, x: torch.Tensor) -> tuple[int, int]:
     """Choose two dimensions."""
     if x.dim() < 2:
         raise StepRejected
@@ -79,33 +79,33 @@ def two_dims(chance: Random, x: torch.Tensor) -> tuple[int, int]:
     return first, second
 
 
-def a_part(chance: Random, x: torch.Tensor) -> tuple[int, int, int]:
+def choose_narrow(chance: Random, x: torch.Tensor) -> tuple[int, int, int]:
     """Choose a dimension, a start and a length."""
-    (dim,) = a_dim(chance, x)
+    (dim,) = choose_dim(chance, x)
     length = chance.randint(1, x.shape[dim])
     return dim, chance.randint(0, x.shape[dim] - length), length
 
 
-def a_slice(chance: Random, x: torch.Tensor) -> tuple[int, int]:
+def choose_slice(chance: Random, x: torch.Tensor) -> tuple[int, int]:
     """Choose a start and a step."""
     if not x.dim():
         raise StepRejected
     return chance.randint(0, 1), chance.choice((1, 2, 2, 3))
 
 
-def an_element(chance: Random, x: torch.Tensor) -> tuple[int, int]:
+def choose_select(chance: Random, x: torch.Tensor) -> tuple[int, int]:
     """Choose a dimension and an index in it."""
-    (dim,) = a_dim(chance, x)
+    (dim,) = choose_dim(chance, x)
     return dim, chance.randrange(-x.shape[dim], x.shape[dim])
 
 
-def a_larger_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
+def choose_expanded_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
     """Choose a shape to which the tensor expands."""
     shape = [chance.randint(2, 3) if size == 1 else size for size in x.shape]
     return ((chance.randint(1, 3), *shape),) if chance.random() < 0.5 else (tuple(shape),)
 
 
-def another_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
+def choose_reshaped_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
     """Choose a shape with the same number of elements."""
     count = x.numel()
     shape: list[int] = []
@@ -116,18 +116,18 @@ def another_shape(chance: Random, x: torch.Tensor) -> tuple[Shape]:
     return ((*shape, count),)
 
 
-def an_order(chance: Random, x: torch.Tensor) -> tuple[Shape]:
+def choose_permutation(chance: Random, x: torch.Tensor) -> tuple[Shape]:
     """Choose a permutation of the dimensions."""
     return (tuple(chance.sample(range(x.dim()), x.dim())),)
 
 
-def a_window(chance: Random, x: torch.Tensor) -> tuple[int, int, int]:
+def choose_unfold(chance: Random, x: torch.Tensor) -> tuple[int, int, int]:
     """Choose a dimension, a size and a step."""
-    (dim,) = a_dim(chance, x)
+    (dim,) = choose_dim(chance, x)
     return dim, chance.randint(1, x.shape[dim]), chance.randint(1, 2)
 
 
-def a_stride(chance: Random, x: torch.Tensor) -> tuple[Shape, Shape, int]:
+def choose_as_strided(chance: Random, x: torch.Tensor) -> tuple[Shape, Shape, int]:
     """Choose sizes, strides and an offset within the memory of a contiguous tensor."""
     if x.numel() < 2:
         raise StepRejected
@@ -138,35 +138,35 @@ def a_stride(chance: Random, x: torch.Tensor) -> tuple[Shape, Shape, int]:
     return (rows, count // rows), (count // rows * step, step), offset
 
 
-def a_diagonal(chance: Random, x: torch.Tensor) -> tuple[int]:
+def choose_diagonal(chance: Random, x: torch.Tensor) -> tuple[int]:
     """Choose a diagonal of a matrix."""
     if x.dim() != 2:
         raise StepRejected
     return (chance.randint(-1, 1),)
 
 
-def no_arguments_of_a_matrix(chance: Random, x: torch.Tensor) -> tuple[()]:
+def require_matrix(chance: Random, x: torch.Tensor) -> tuple[()]:
     """Choose no arguments; reject tensors with fewer than two dimensions."""
     if x.dim() < 2:
         raise StepRejected
     return ()
 
 
-def the_first_dim(chance: Random, x: torch.Tensor) -> tuple[int]:
+def choose_dimension_zero(chance: Random, x: torch.Tensor) -> tuple[int]:
     """Choose dimension 0, the only dimension that the text of the form allows."""
     if not x.dim():
         raise StepRejected
     return (0,)
 
 
-def a_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
+def choose_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
     """Choose a number that every dtype represents."""
     return (chance.choice((True, False)) if x.dtype == torch.bool else chance.choice((-2, 1, 2)),)
 
 
-def a_dim_and_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
+def choose_dim_and_number(chance: Random, x: torch.Tensor) -> tuple[Any, ...]:
     """Choose a dimension and a number."""
-    return (*a_dim(chance, x), *a_number(chance, x))
+    return (*choose_dim(chance, x), *choose_number(chance, x))
 
 
 def sum_bound(largest_values: Sequence[float], operands: Sequence[Any], arguments: tuple[Any, ...]) -> float:

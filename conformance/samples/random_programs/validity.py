@@ -16,7 +16,7 @@ _EXACT = {"float32": 2.0**20, "bfloat16": 2.0**8, "int64": 2.0**30, "bool": 2.0*
 _ELEMENTS, _DIMENSIONS = 96, 4
 
 
-class Trace:
+class ProgramTrace:
     """The registers of a program while it runs step by step, by operand number."""
 
     def __init__(self, dtype: str) -> None:
@@ -32,7 +32,7 @@ class Trace:
 
     def add_input(self, operand: int, input_spec: InputSpec) -> None:
         """Add an input tensor."""
-        tensor = input_spec.make(self.dtype)
+        tensor = input_spec.make_tensor(self.dtype)
         self.registers[operand], self.roles[operand] = tensor, input_spec.role
         self.packed.add(operand)
         self._largest[storage_id(tensor)] = {"value": LARGEST_INPUT, "mask": 1.0}.get(input_spec.role, 0.0)
@@ -43,7 +43,7 @@ class Trace:
         self.packed.discard(operand)
         self.roles.pop(operand)
 
-    def fits(self, operand: int, role: str) -> bool:
+    def can_be_operand(self, operand: int, role: str) -> bool:
         """Return whether a register can be an operand with this role."""
         own = self.roles[operand]
         if role == "order" or own == "order":
@@ -107,18 +107,18 @@ def element_offsets(tensor: torch.Tensor) -> list[int]:
     return numbers.flatten().tolist()
 
 
-def trace_program(program: Program) -> Trace:
+def trace_program(program: Program) -> ProgramTrace:
     """Run a program on the CPU and return its registers. Raise StepRejected or an exception of torch if a
     step violates a rule.
     """
-    trace = Trace(program.dtype)
+    trace = ProgramTrace(program.dtype)
     with torch.no_grad():
         for number, input_spec in enumerate(program.input_specs):
             trace.add_input(~number, input_spec)
         for step in program.steps:
             for position, operand in enumerate(step.operands):
                 role = "value" if position == 0 else FORMS[step.form].others[position - 1][0]
-                if not trace.fits(operand, role):
+                if not trace.can_be_operand(operand, role):
                     raise StepRejected
             trace.run_step(step)
     return trace

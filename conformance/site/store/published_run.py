@@ -51,7 +51,7 @@ class PublishedRun:
     compared_with: str | None = None
 
     @property
-    def when(self) -> datetime.datetime:
+    def time_for_order(self) -> datetime.datetime:
         """The time that determines the order and the age of runs.
 
         For a run of this project's workflow, this is the time of receipt, which a backend cannot set. For
@@ -65,28 +65,28 @@ class PublishedRun:
         return str(self.leg["mode"])
 
     @property
-    def share(self) -> float:
+    def passed_share(self) -> float:
         """The share of planned results that passed."""
         return self.passed / self.planned if self.planned else 0.0
 
     @property
-    def share_claimed(self) -> float:
+    def claimed_share(self) -> float:
         """The share of planned results that the target claims."""
         return self.claimed / self.planned if self.planned else 0.0
 
     @property
-    def ran(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the leg is complete, so that it can be compared with other runs."""
         return self.status in (LegStatus.PASSED, LegStatus.FAILED)
 
     @staticmethod
-    def of(submission: Submission) -> PublishedRun:
+    def from_submission(submission: Submission) -> PublishedRun:
         """Return the published run of a submission."""
         leg = submission.leg
         totals, planned = leg["totals"], int(leg["planned"])
         return PublishedRun(
             run=submission.run,
-            build=Build.of(leg),
+            build=Build.from_leg(leg),
             leg=_leg_without_results(leg),
             provenance=submission.provenance,
             started=submission.started,
@@ -110,7 +110,7 @@ class PublishedRun:
             report = diff.compare_runs([old], [new])
         except UsageError:  # the runs have no leg in common
             return self
-        regressed = tuple(change.id for pair in report.pairs for change in pair.counted)
+        regressed = tuple(change.id for pair in report.pairs for change in pair.worse_results)
         return dataclasses.replace(
             self, regressed=regressed[:_NAMED], regressed_count=len(regressed), compared_with=before.run
         )
@@ -122,7 +122,7 @@ class PublishedRun:
             for run in (self, earlier)
         ]
         same = options[0] == options[1]
-        return same and self.ran and earlier.ran
+        return same and self.is_complete and earlier.is_complete
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as JSON."""

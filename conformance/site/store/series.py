@@ -19,7 +19,7 @@ ALL, WEEKLY = 30, 180
 
 
 @dataclasses.dataclass
-class Entry:
+class SeriesEntry:
     """A published run, and the delta from the verdict table of the previous run to the table of this run.
 
     ``is_compared`` is False until :meth:`Series.compare_pending` has computed the regressions of the run.
@@ -36,10 +36,10 @@ class Series:
 
     backend: str
     mode: str
-    entries: list[Entry] = dataclasses.field(default_factory=list)
+    entries: list[SeriesEntry] = dataclasses.field(default_factory=list)
 
     @property
-    def nights(self) -> list[PublishedRun]:
+    def published_runs(self) -> list[PublishedRun]:
         """The published runs, the oldest first."""
         return [entry.night for entry in self.entries]
 
@@ -50,14 +50,14 @@ class Series:
         """
         table = VerdictTable()
         for entry in self.entries:
-            table.apply(entry.change)
+            table.apply_delta(entry.change)
             yield entry.night, table
 
     def table_of(self, run: PublishedRun) -> VerdictTable:
         """Return the verdict table of one of the runs."""
         table = VerdictTable()
         for entry in self.entries:
-            table.apply(entry.change)
+            table.apply_delta(entry.change)
             if entry.night is run:
                 return table
         raise ValueError(f"{self.backend}, {self.mode}, has no run {run.run}")
@@ -65,16 +65,16 @@ class Series:
     def add(self, run: PublishedRun, table: VerdictTable) -> None:
         """Insert a run in time order. The caller must call :meth:`compare_pending` afterwards."""
         # Runs with equal times are ordered by name, so that the order of arrival does not matter.
-        moment = (run.when, run.run)
-        position = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
+        moment = (run.time_for_order, run.run)
+        position = sum((entry.night.time_for_order, entry.night.run) <= moment for entry in self.entries)
         before = VerdictTable()
         for entry in self.entries[:position]:
-            before.apply(entry.change)
+            before.apply_delta(entry.change)
         if position < len(self.entries):
             after = before.copy()
-            after.apply(self.entries[position].change)
+            after.apply_delta(self.entries[position].change)
             self.entries[position].change = TableDelta.between(table, after)
-        self.entries.insert(position, Entry(run, TableDelta.between(before, table), is_compared=False))
+        self.entries.insert(position, SeriesEntry(run, TableDelta.between(before, table), is_compared=False))
         later = (entry for entry in self.entries[position + 1 :] if entry.night.is_comparable_with(run))
         if (following := next(later, None)) is not None:
             following.is_compared = False
@@ -84,7 +84,7 @@ class Series:
         ran: list[tuple[PublishedRun, VerdictTable]] = []
         table = VerdictTable()
         for entry in self.entries:
-            table.apply(entry.change)
+            table.apply_delta(entry.change)
             earlier = next(
                 (candidate for candidate in reversed(ran) if entry.night.is_comparable_with(candidate[0])),
                 None,
@@ -94,11 +94,11 @@ class Series:
                     list(table.rows()), earlier[0], list(earlier[1].rows())
                 )
             entry.is_compared = True
-            if entry.night.ran:
+            if entry.night.is_complete:
                 ran = [candidate for candidate in ran if not candidate[0].is_comparable_with(entry.night)]
                 ran.append((entry.night, table.copy()))
 
-    def thin(self, today: datetime.date) -> None:
+    def remove_old_runs(self, today: datetime.date) -> None:
         """Remove old runs: keep one run per week after 30 days, and one run per month after 180 days.
 
         For each period and channel the last complete run stays, or the last run if none is complete. If the
@@ -108,22 +108,22 @@ class Series:
         if len(kept_entries) == len(self.entries):
             return
         runs = {entry.night.run for entry in kept_entries}
-        thinned: list[Entry] = []
+        thinned: list[SeriesEntry] = []
         change = TableDelta()
         for entry in self.entries:
-            change = change.then(entry.change)
+            change = change.combined_with(entry.change)
             if any(entry is kept_entry for kept_entry in kept_entries):
                 whole = entry.night.compared_with is None or entry.night.compared_with in runs
-                thinned.append(Entry(entry.night, change, is_compared=whole and entry.is_compared))
+                thinned.append(SeriesEntry(entry.night, change, is_compared=whole and entry.is_compared))
                 change = TableDelta()
         self.entries = thinned
         self.compare_pending()
 
-    def _entries_to_keep(self, today: datetime.date) -> list[Entry]:
-        periods: dict[tuple[object, ...], Entry] = {}
+    def _entries_to_keep(self, today: datetime.date) -> list[SeriesEntry]:
+        periods: dict[tuple[object, ...], SeriesEntry] = {}
         for entry in self.entries:
-            key = (*_period(entry.night, today), entry.night.provenance.channel)
-            if key not in periods or entry.night.ran or not periods[key].night.ran:
+            key = (*_period_with_one_kept_run(entry.night, today), entry.night.provenance.channel)
+            if key not in periods or entry.night.is_complete or not periods[key].night.is_complete:
                 periods[key] = entry
         return list(periods.values())
 
@@ -154,7 +154,7 @@ class Series:
                     f"its schema is {header['schema']!r}; this version of the suite reads {SCHEMA}"
                 )
             entries = [
-                Entry(PublishedRun.from_json(data["night"]), TableDelta.from_json(data["change"]))
+                SeriesEntry(PublishedRun.from_json(data["night"]), TableDelta.from_json(data["change"]))
                 for data in map(json.loads, lines)
             ]
             return Series(str(header["backend"]), str(header["mode"]), entries)
@@ -165,12 +165,12 @@ class Series:
             ) from None
 
 
-def _period(run: PublishedRun, today: datetime.date) -> tuple[object, ...]:
+def _period_with_one_kept_run(run: PublishedRun, today: datetime.date) -> tuple[object, ...]:
     """Return the period of a run. One run of each period is kept. Each run up to age ``ALL`` has its own
     period.
     """
-    day = run.when.date()
+    day = run.time_for_order.date()
     age = (today - day).days
     if age <= ALL:
-        return (run.when, run.run)
+        return (run.time_for_order, run.run)
     return (day.year, day.month) if age > WEEKLY else tuple(day.isocalendar())[:2]

@@ -20,7 +20,7 @@ from conformance.site.schedules import CellKey, Schedule
 from conformance.site.store.published_run import PublishedRun
 from conformance.site.store.series import SCHEMA, Series
 from conformance.site.store.verdict_table import VerdictTable
-from conformance.site.submissions import Refused
+from conformance.site.submissions import RefusedRun
 
 #: The file that marks a folder as a store. The file contains the data that does not belong to a series.
 MARK = "store.json"
@@ -38,7 +38,7 @@ class Store:
 
     lines: dict[Key, Series] = dataclasses.field(default_factory=dict)
     schedules: list[Schedule] = dataclasses.field(default_factory=list)
-    refused: list[Refused] = dataclasses.field(default_factory=list)
+    refused: list[RefusedRun] = dataclasses.field(default_factory=list)
     stored_runs: set[str] = dataclasses.field(default_factory=set)
     #: The series that differ from their files.
     changed: set[Key] = dataclasses.field(default_factory=set)
@@ -46,24 +46,29 @@ class Store:
     removed: set[Key] = dataclasses.field(default_factory=set)
 
     def add_results(
-        self, folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
+        self, folder: Path, registry: Mapping[str, Backend], today: datetime.date, own_repository: str = ""
     ) -> int:
         """Add the new runs of a results folder to the store, and return their number.
 
         A refused run is checked again at the next call, because the registry, the repository name or the date
         may have caused the refusal. Raise UsageError if the folder does not exist.
         """
-        self.rename(registry)
+        self.rename_backends(registry)
         new = set()
-        refused: list[Refused] = []
-        for legs in submissions.read_submissions(folder, registry, today, refused, ours, self.stored_runs):
+        refused: list[RefusedRun] = []
+        for legs in submissions.read_submissions(
+            folder, registry, today, refused, own_repository, self.stored_runs
+        ):
             label = submissions.run_label(legs[0].folder)
             try:
-                nights = [(PublishedRun.of(leg), VerdictTable.of(leg.leg["results"])) for leg in legs]
+                nights = [
+                    (PublishedRun.from_submission(leg), VerdictTable.from_rows(leg.leg["results"]))
+                    for leg in legs
+                ]
             except (
                 Exception
             ) as error:  # an error in one submission must not prevent the display of the others
-                refused.append(Refused(label, f"it cannot be summarised ({type(error).__name__})"))
+                refused.append(RefusedRun(label, f"it cannot be summarised ({type(error).__name__})"))
                 continue
             for run, table in nights:
                 self._add_run(legs[0].backend.id, run, table)
@@ -71,7 +76,7 @@ class Store:
         for key in self.changed:
             self.lines[key].compare_pending()
         known_runs = self.stored_runs | {f"{schedule.backend}/{schedule.run}" for schedule in self.schedules}
-        schedules, unread = tables.read_schedules(folder, registry, today, ours, known_runs)
+        schedules, unread = tables.read_schedules(folder, registry, today, own_repository, known_runs)
         self.schedules += schedules
         self.refused = [*refused, *unread]
         self.stored_runs |= new
@@ -81,11 +86,11 @@ class Store:
         key = (backend, run.build, run.mode)
         line = self.lines.setdefault(key, Series(backend, run.mode))
         # An interrupted write may have stored the run already.
-        if all(earlier_run.run != run.run for earlier_run in line.nights):
+        if all(earlier_run.run != run.run for earlier_run in line.published_runs):
             line.add(run, table)
             self.changed.add(key)
 
-    def rename(self, registry: Mapping[str, Backend]) -> None:
+    def rename_backends(self, registry: Mapping[str, Backend]) -> None:
         """Replace the former backend ids of series and schedules by the current ids."""
         former = {name: backend.id for backend in registry.values() for name in backend.renamed_from}
         for key in [key for key in self.lines if key[0] in former and key[0] not in registry]:
@@ -101,11 +106,11 @@ class Store:
             for schedule in self.schedules
         ]
 
-    def thin(self, today: datetime.date) -> None:
-        """Remove old runs (see :meth:`Series.thin`), and schedules older than half a year."""
+    def remove_old_runs(self, today: datetime.date) -> None:
+        """Remove old runs (see :meth:`Series.remove_old_runs`), and schedules older than half a year."""
         for key, line in self.lines.items():
             before = len(line.entries)
-            line.thin(today)
+            line.remove_old_runs(today)
             if len(line.entries) != before:
                 self.changed.add(key)
         oldest = datetime.datetime.combine(today, datetime.time(), datetime.timezone.utc)
@@ -117,7 +122,7 @@ class Store:
         shown_runs = {
             (backend, run.run, build, mode)
             for (backend, build, mode), line in self.lines.items()
-            for run in line.nights
+            for run in line.published_runs
         }
         return tables.missing_cells(self.schedules, shown_runs)
 
@@ -126,7 +131,7 @@ class Store:
 
         Raise UsageError if the folder is not a store, or cannot be written.
         """
-        check_folder(folder)
+        check_store_folder(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / MARK).exists():
@@ -160,7 +165,7 @@ class Store:
 
         Raise UsageError if the folder is not a valid store.
         """
-        check_folder(folder)
+        check_store_folder(folder)
         if not (folder / MARK).exists():
             return Store()
         store = Store()
@@ -172,7 +177,7 @@ class Store:
                 )
             store.stored_runs = set(map(str, head["seen"]))
             store.refused = [
-                Refused(str(refusal["place"]), str(refusal["why"])) for refusal in head["refused"]
+                RefusedRun(str(refusal["place"]), str(refusal["why"])) for refusal in head["refused"]
             ]
             schedules = folder / _SCHEDULES
             for text in schedules.read_text().splitlines() if schedules.exists() else ():
@@ -185,11 +190,11 @@ class Store:
         for file in sorted(folder.glob("*/*.jsonl")):
             line = Series.read(file)
             if line.entries:
-                store.lines[(line.backend, line.nights[-1].build, line.mode)] = line
+                store.lines[(line.backend, line.published_runs[-1].build, line.mode)] = line
         return store
 
 
-def check_folder(folder: Path) -> None:
+def check_store_folder(folder: Path) -> None:
     """Raise UsageError if a path exists and is neither an empty folder nor a store."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is not a folder; choose another folder for the store")
@@ -203,7 +208,7 @@ def check_folder(folder: Path) -> None:
 
 def replace_store(folder: Path, store: Store) -> None:
     """Replace the store in a folder. Raise UsageError if the folder is not a store."""
-    check_folder(folder)
+    check_store_folder(folder)
     scratch = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     store.write(scratch)
@@ -212,7 +217,7 @@ def replace_store(folder: Path, store: Store) -> None:
     scratch.rename(folder)
 
 
-def _head_json(stored_runs: set[str], refused: Sequence[Refused]) -> str:
+def _head_json(stored_runs: set[str], refused: Sequence[RefusedRun]) -> str:
     head = {
         "schema": SCHEMA,
         "seen": sorted(stored_runs),

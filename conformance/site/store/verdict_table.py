@@ -33,7 +33,7 @@ class VerdictTable:
     placements: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @staticmethod
-    def of(rows: Sequence[ResultRow]) -> VerdictTable:
+    def from_rows(rows: Sequence[ResultRow]) -> VerdictTable:
         """Return the table of the result rows of a leg. Private paths are removed, long texts are cut."""
         table = VerdictTable()
         by_case: dict[str, tuple[list[str], list[str]]] = {}
@@ -45,7 +45,7 @@ class VerdictTable:
             dtypes.append(dtype)
             letters.append(LETTER_OF[row["verdict"]])
             if row["verdict"] != Verdict.PASS.value:
-                table.details[row["id"]] = _reduced_row(row)
+                table.details[row["id"]] = _stored_part_of_row(row)
             if "placement" in row:
                 table.placements[case] = row["placement"]
         table.cases = {case: (tuple(dtypes), "".join(letters)) for case, (dtypes, letters) in by_case.items()}
@@ -59,11 +59,11 @@ class VerdictTable:
                 passed: ResultRow = {"id": name, "verdict": VERDICT_OF[letter], "seconds": 0.0}
                 yield self.details.get(name, passed)
 
-    def apply(self, change: TableDelta) -> None:
+    def apply_delta(self, change: TableDelta) -> None:
         """Apply a delta in place: the table becomes the table of the next run."""
-        _apply(self.cases, change.cases)
-        _apply(self.details, change.details)
-        _apply(self.placements, change.placements)
+        _apply_changed_values(self.cases, change.cases)
+        _apply_changed_values(self.details, change.details)
+        _apply_changed_values(self.placements, change.placements)
 
     def copy(self) -> VerdictTable:
         """Return a copy of the table."""
@@ -87,7 +87,7 @@ class TableDelta:
             _changed_values(old.placements, new.placements),
         )
 
-    def then(self, later: TableDelta) -> TableDelta:
+    def combined_with(self, later: TableDelta) -> TableDelta:
         """Return the combination of this delta and a later delta."""
         return TableDelta(
             {**self.cases, **later.cases},
@@ -132,7 +132,7 @@ def _changed_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
     return changed | {key: None for key in old if key not in new}
 
 
-def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
+def _apply_changed_values(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
     for key, value in changed.items():
         if value is None:
             values.pop(key, None)
@@ -140,7 +140,7 @@ def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
             values[key] = value
 
 
-def _reduced_row(row: ResultRow) -> ResultRow:
+def _stored_part_of_row(row: ResultRow) -> ResultRow:
     """Return the part of a result row that is stored. This part suffices to distinguish failures."""
     reduced: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [

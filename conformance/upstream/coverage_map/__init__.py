@@ -43,7 +43,7 @@ class CoverageError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Method:
+class UpstreamTestMethod:
     """An upstream test method.
 
     ``covered_by`` lists properties: ``write-through-select/views`` is a behaviour, and a name without a
@@ -65,7 +65,7 @@ def file_stems() -> list[str]:
     return sorted(path.stem for path in (FOLDER / "test_names").glob("*.json"))
 
 
-def pinned_names(stem: str) -> dict[str, Any]:
+def read_test_names(stem: str) -> dict[str, Any]:
     """Return the content of a file in ``test_names``: ``file``, ``commit`` and ``classes``. ``commit`` is
     None if the names come from public adaptations of the test file.
     """
@@ -73,12 +73,12 @@ def pinned_names(stem: str) -> dict[str, Any]:
     return data
 
 
-def methods(stem: str) -> list[Method]:
+def methods_of_file(stem: str) -> list[UpstreamTestMethod]:
     """Return the methods of a file with their entries in the map.
 
     Raise CoverageError if the map contains a name that the file in ``test_names`` does not list.
     """
-    names = pinned_names(stem)
+    names = read_test_names(stem)
     path = FOLDER / "maps" / f"{stem}.toml"
     table: dict[str, Any] = tomllib.loads(path.read_text()) if path.is_file() else {}
     wheel = set(table.pop("wheel", ()))
@@ -96,9 +96,11 @@ def methods(stem: str) -> list[Method]:
                     raise CoverageError(
                         f"{path.name}: {owner}.{name} has reason {entry!r}; use one of {reason_names}"
                     )
-                listed_methods.append(Method(names["file"], owner, name, in_wheel, reason=entry))
+                listed_methods.append(UpstreamTestMethod(names["file"], owner, name, in_wheel, reason=entry))
             else:
-                listed_methods.append(Method(names["file"], owner, name, in_wheel, covered_by=tuple(entry)))
+                listed_methods.append(
+                    UpstreamTestMethod(names["file"], owner, name, in_wheel, covered_by=tuple(entry))
+                )
     return listed_methods
 
 

@@ -43,14 +43,14 @@ def control_flow_fault(change: Callable[[Callable[..., Any]], Callable[..., Any]
 
     @contextlib.contextmanager
     def change_operators(lab: Lab) -> Iterator[None]:
-        choose, find = branches.call_cond, loops.control_flow
+        choose, find = branches.call_cond, loops.control_flow_operator
         branches.call_cond = change(choose)
-        loops.control_flow = lambda name: change(find(name))
+        loops.control_flow_operator = lambda name: change(find(name))
         try:
             yield
         finally:
             branches.call_cond = choose
-            loops.control_flow = find
+            loops.control_flow_operator = find
 
     return change_operators
 

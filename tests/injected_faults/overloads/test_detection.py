@@ -211,7 +211,9 @@ def _reference_with_added_byte(
     return reference
 
 
-@pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host fills no memory")
+@pytest.mark.skipif(
+    not filled_memory._does_glibc_fill_memory(), reason="the allocator of the host fills no memory"
+)
 def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -219,7 +221,9 @@ def test_a_result_that_depends_on_a_kernel_s_own_memory_is_not_a_reference(
     assert not reference.is_reproducible()
 
 
-@pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host returns other memory")
+@pytest.mark.skipif(
+    not filled_memory._does_glibc_fill_memory(), reason="the allocator of the host returns other memory"
+)
 def test_a_result_that_depends_on_nan_in_a_kernel_s_own_memory_is_not_a_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,8 +241,8 @@ def test_without_glibc_filling_freed_blocks_have_the_filler_byte(
         if {64, 1024, 65_472} <= set(sizes):
             block_fillers.append(filler)
 
-    monkeypatch.setattr(filled_memory, "_glibc_fills", lambda: False)
-    monkeypatch.setattr(filled_memory, "leave_freed_memory", leave_behind)
+    monkeypatch.setattr(filled_memory, "_does_glibc_fill_memory", lambda: False)
+    monkeypatch.setattr(filled_memory, "fill_and_free_memory", leave_behind)
     reference = _reference_with_added_byte(monkeypatch, lambda: block_fillers[-1] if block_fillers else 0)
     assert not reference.is_reproducible()
 
@@ -252,12 +256,14 @@ def test_a_result_of_unwritten_memory_is_not_a_reference() -> None:
     assert not reference.is_reproducible()
 
 
-@pytest.mark.skipif(not filled_memory._glibc_fills(), reason="the allocator of the host fills no memory")
+@pytest.mark.skipif(
+    not filled_memory._does_glibc_fill_memory(), reason="the allocator of the host fills no memory"
+)
 def test_host_memory_holding_fills_new_memory() -> None:
     before = _byte_of_mapped_block()
     for filler, expected_byte in ((255, 254), (63, 63), (0, 0)):
         for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
-            with filled_memory.host_memory_holding(filler, ()):
+            with filled_memory.fill_new_host_memory(filler, ()):
                 assert set(torch.empty(size, dtype=torch.uint8).tolist()[:64]) == {expected_byte}
                 assert _byte_of_mapped_block() == expected_byte
         assert _byte_of_mapped_block() == before

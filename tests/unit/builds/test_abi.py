@@ -67,7 +67,7 @@ def test_the_abi_of_an_extension_in_a_wheel(compile_shared_object, tmp_path):
     ],
 )
 def test_the_old_string_in_a_mangled_name(mangled, old):
-    assert abi.has_old_string(mangled) is old
+    assert abi.contains_old_std_string(mangled) is old
 
 
 def test_mismatch_agrees_with_the_dynamic_loader(compile_shared_object, tmp_path):

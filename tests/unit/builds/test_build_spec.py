@@ -30,7 +30,7 @@ DIGEST = "a" * 64
     ],
 )
 def test_valid_specifications_become_pip_arguments(spec, variant, requirement, options):
-    build = build_spec.parse_build(spec, variant)
+    build = build_spec.parse_build_spec(spec, variant)
     assert (build.requirement, build.options) == (requirement, options)
 
 
@@ -57,13 +57,13 @@ def test_valid_specifications_become_pip_arguments(spec, variant, requirement, o
 )
 def test_other_specifications_are_rejected(spec):
     with pytest.raises(UsageError):
-        build_spec.parse_build(spec)
+        build_spec.parse_build_spec(spec)
 
 
 @pytest.mark.parametrize("variant", ["", "cpu/../x", "cu", "https://x", "cpu --pre"])
 def test_variants_are_a_closed_list(variant):
     with pytest.raises(UsageError, match="is not one of cpu"):
-        build_spec.parse_build("2.6.0", variant)
+        build_spec.parse_build_spec("2.6.0", variant)
 
 
 def test_a_wheel_is_described_with_its_digest(tmp_path, capsys):
@@ -79,4 +79,4 @@ def test_a_build_that_pip_cannot_find_is_a_usage_error(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(UsageError, match=r"torch build '2\.6\.0' is not available"):
-        build_spec.download_wheel(build_spec.parse_build("2.6.0"), tmp_path)
+        build_spec.download_wheel(build_spec.parse_build_spec("2.6.0"), tmp_path)

@@ -96,10 +96,12 @@ def test_a_replaced_torch_is_detected(create_site_packages, tmp_path, after, mes
     file = tmp_path / "before.json"
     torch_guard.write_record(describe.describe_folder(create_site_packages("2.13.0a0+gitcf30153")), file)
     assert (
-        torch_guard.torch_problem(torch_guard.read_record(file), create_site_packages("2.13.0a0+gitcf30153"))
+        torch_guard.torch_change_problem(
+            torch_guard.read_record(file), create_site_packages("2.13.0a0+gitcf30153")
+        )
         is None
     )
-    sentence = torch_guard.torch_problem(
+    sentence = torch_guard.torch_change_problem(
         torch_guard.read_record(file),
         create_site_packages(**{"version": "2.13.0a0+gitcf30153", **after}),
         "c.txt",
@@ -113,7 +115,7 @@ def test_changed_files_are_detected(create_site_packages, tmp_path):
     before = describe.describe_folder(folder)
     with (folder / "torch" / "lib" / "libc10.so").open("ab") as file:
         file.write(b"more")
-    assert "files of torch were changed" in (torch_guard.torch_problem(before, folder) or "")
+    assert "files of torch were changed" in (torch_guard.torch_change_problem(before, folder) or "")
 
 
 def test_the_commands_of_the_torch_guard(tmp_path, capsys):

@@ -58,7 +58,7 @@ def torch_wheel(tmp_path: Path) -> Path:
 
 
 def test_repacking_changes_only_the_label(torch_wheel: Path, tmp_path: Path) -> None:
-    repacked = fork_like.repack(torch_wheel, tmp_path / "dist")
+    repacked = fork_like.make_fork_like_wheel(torch_wheel, tmp_path / "dist")
     assert repacked.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
     with zipfile.ZipFile(repacked) as repacked_zip, zipfile.ZipFile(torch_wheel) as before:
         assert repacked_zip.testzip() is None
@@ -87,7 +87,7 @@ def test_repacking_changes_only_the_label(torch_wheel: Path, tmp_path: Path) -> 
 
 
 def test_pip_installs_the_wheel(torch_wheel: Path, tmp_path: Path) -> None:
-    repacked = fork_like.repack(torch_wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
+    repacked = fork_like.make_fork_like_wheel(torch_wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
     assert repacked.name == "torch-2.13.0+hpu.1.21.0.555.git603340c-py3-none-any.whl"
     site = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(site)]
@@ -109,12 +109,12 @@ def test_pip_installs_the_wheel(torch_wheel: Path, tmp_path: Path) -> None:
 
 def test_invalid_labels_and_wheels_are_usage_errors(torch_wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="label 'cpu' must begin with git or hpu"):
-        fork_like.repack(torch_wheel, tmp_path, "cpu")
+        fork_like.make_fork_like_wheel(torch_wheel, tmp_path, "cpu")
     with pytest.raises(UsageError, match="cannot be read as a wheel"):
-        fork_like.repack(tmp_path / "none.whl", tmp_path)
+        fork_like.make_fork_like_wheel(tmp_path / "none.whl", tmp_path)
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as out:
         out.writestr("other-1.dist-info/METADATA", "")
     with pytest.raises(UsageError, match="give a wheel of torch"):
-        fork_like.repack(tmp_path / "other.whl", tmp_path)
+        fork_like.make_fork_like_wheel(tmp_path / "other.whl", tmp_path)
     assert not list(tmp_path.glob("*.part"))
     assert cli.main(["torch", "fork-like", str(tmp_path / "other.whl"), "-o", str(tmp_path)]) == 2

@@ -66,7 +66,7 @@ def create_environment(folder: Path) -> Path:
 def test_an_overlay_shows_the_fork_like_label_and_keeps_the_base(tmp_path: Path) -> None:
     python = create_environment(tmp_path / "base")
     over = tmp_path / "over"
-    assert fork_like_environment.make_overlay(python, over) is True
+    assert fork_like_environment.make_fork_like_overlay(python, over) is True
     code = (
         "import torch, torch.version, beside, edited, importlib.metadata as m\n"
         "print(torch.__version__, m.version('torch'), torch.version.repacked_from, torch.__file__)"
@@ -79,12 +79,12 @@ def test_an_overlay_shows_the_fork_like_label_and_keeps_the_base(tmp_path: Path)
     assert linked.stat().st_nlink == 2 or linked.is_symlink()
     base = next((tmp_path / "base").glob("lib/*/site-packages/torch/version.py"))
     assert base.read_text() == VERSION_FILE, "the existing environment was changed"
-    assert fork_like_environment.make_overlay(python, over) is False
-    assert fork_like_environment.make_overlay(python, over, "git2236df1") is True
+    assert fork_like_environment.make_fork_like_overlay(python, over) is False
+    assert fork_like_environment.make_fork_like_overlay(python, over, "git2236df1") is True
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="is neither empty nor an overlay"):
-        fork_like_environment.make_overlay(python, tmp_path / "full")
+        fork_like_environment.make_fork_like_overlay(python, tmp_path / "full")
 
 
 def test_metadata_without_the_local_label(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_metadata_without_the_local_label(tmp_path: Path) -> None:
     (info / "RECORD").write_text(text)
     (info / "METADATA").write_text((info / "METADATA").read_text().replace("2.13.0+cpu", "2.13.0"))
     info.rename(site / "torch-2.13.0.dist-info")
-    assert fork_like_environment.make_overlay(python, tmp_path / "over") is True
+    assert fork_like_environment.make_fork_like_overlay(python, tmp_path / "over") is True
     own = next((tmp_path / "over").glob("lib/*/site-packages"))
     assert "repacked_from = '2.13.0+cpu'" in (own / "torch" / "version.py").read_text()
     assert (own / "torch-2.13.0+gitcf30153.dist-info" / "METADATA").read_text().count("gitcf30153") == 1

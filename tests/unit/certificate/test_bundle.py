@@ -235,11 +235,11 @@ def test_a_bundle_of_a_different_manifest_does_not_verify(
     level_manifest = sample_passing_leg.committed_manifest()
     fewer = type(level_manifest)(level_manifest.minors, level_manifest.statements, level_manifest.waivers[1:])
     dropped_waiver = level_manifest.waivers[0].id
-    assert dropped_waiver in level_manifest.demand("2.13", "eager", "full").waived
+    assert dropped_waiver in level_manifest.level_requirements("2.13", "eager", "full").waived
     out = sample_passing_leg.leg("full")
     assert (
-        fewer.demand("2.13", "eager", "full").digest()
-        != level_manifest.demand("2.13", "eager", "full").digest()
+        fewer.level_requirements("2.13", "eager", "full").digest()
+        != level_manifest.level_requirements("2.13", "eager", "full").digest()
     )
     lacking = type(level_manifest)(
         level_manifest.minors,

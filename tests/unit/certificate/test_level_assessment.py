@@ -25,11 +25,11 @@ def with_declaration(leg: Leg, **changes: Any) -> Leg:
 def test_a_leg_that_passes_holds_the_level_and_all_narrower_levels() -> None:
     leg = sample_passing_leg.leg("core")
     assessment = assessment_of(leg)
-    assert assessment.holds and assessment.counts()["passed"] == assessment.counts()["due"] == len(
+    assert assessment.holds_level and assessment.counts()["passed"] == assessment.counts()["due"] == len(
         leg["results"]
     )
-    assert assessment_of(leg, "bringup").holds
-    assert not assessment_of(leg, "training").holds
+    assert assessment_of(leg, "bringup").holds_level
+    assert not assessment_of(leg, "training").holds_level
     assert level_assessment.broadest_level_held(leg, sample_passing_leg.committed_manifest()) == "core"
 
 
@@ -42,7 +42,7 @@ def test_only_the_verdict_pass_counts(verdict: str) -> None:
         sample_passing_leg.leg(), {"value/add@float32": {"verdict": verdict, **kinds}}
     )
     assessment = assessment_of(leg)
-    assert not assessment.holds
+    assert not assessment.holds_level
     assert list(assessment.missing.values()) == [("value/add@float32",)]
 
 
@@ -50,14 +50,14 @@ def test_a_result_without_a_row_is_missing() -> None:
     leg = sample_passing_leg.leg()
     leg["results"] = [row for row in leg["results"] if row["id"] != "value/add@float32"]
     assessment = assessment_of(sample_passing_leg.with_recounted_totals(leg))
-    assert dict(assessment.missing) == {"no result": ("value/add@float32",)} and not assessment.holds
+    assert dict(assessment.missing) == {"no result": ("value/add@float32",)} and not assessment.holds_level
 
 
 def test_duplicate_rows_yield_no_level() -> None:
     leg = sample_passing_leg.leg()
     leg["results"].append(dict(leg["results"][0]))
     assessment = assessment_of(sample_passing_leg.with_recounted_totals(leg))
-    assert not assessment.holds and assessment.unfit == (f"{leg['results'][0]['id']} has two rows",)
+    assert not assessment.holds_level and assessment.unfit == (f"{leg['results'][0]['id']} has two rows",)
 
 
 UNFIT: list[tuple[dict[str, Any], str]] = [
@@ -80,7 +80,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
 def test_a_restricted_or_incomplete_run_yields_no_level(change: dict[str, Any], unfit_text: str) -> None:
     leg = sample_passing_leg.with_recounted_totals(sample_passing_leg.leg() | change)
     assessment = assessment_of(leg, "bringup")
-    assert not assessment.holds
+    assert not assessment.holds_level
     assert any(unfit_text in reason for reason in assessment.unfit), assessment.unfit
     assert level_assessment.broadest_level_held(leg, sample_passing_leg.committed_manifest()) is None
 
@@ -101,7 +101,7 @@ def test_extra_modules_and_wrong_totals_yield_no_level() -> None:
 
 
 def test_a_level_needs_the_default_samples_or_all_samples() -> None:
-    assert assessment_of(sample_passing_leg.leg(samples="all")).holds
+    assert assessment_of(sample_passing_leg.leg(samples="all")).holds_level
     for samples in ("8", "32", "100"):
         assert "--samples" in assessment_of(sample_passing_leg.leg(samples=samples)).unfit[0]
 
@@ -110,7 +110,7 @@ def test_a_level_needs_the_default_samples_or_all_samples() -> None:
 def test_a_result_declared_unsupported_must_be_refused(verdict: str) -> None:
     leg = with_declaration(sample_passing_leg.leg("core"), unsupported={"value/ad*@float16": "slow"})
     assessment = assessment_of(sample_passing_leg.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
-    assert not assessment.holds
+    assert not assessment.holds_level
     assert any("not refused cleanly" in reason for reason in assessment.missing)
 
 
@@ -128,7 +128,7 @@ def test_a_pass_that_its_row_contradicts_does_not_count(change: dict[str, Any], 
         sample_passing_leg.with_rows(sample_passing_leg.leg(), {"value/add@float32": change})
     )
     (reason,) = assessment.missing
-    assert message in reason and not assessment.holds
+    assert message in reason and not assessment.holds_level
 
 
 DECLARED: list[tuple[dict[str, Any], str, str]] = [
@@ -145,10 +145,10 @@ def test_undeclared_results_are_not_claimed(declared: dict[str, Any], reason: st
     leg = with_declaration(sample_passing_leg.leg("core"), **declared)
     leg = sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}})
     assessment = assessment_of(leg)
-    assert assessment.holds and name in assessment.not_claimed[reason]
+    assert assessment.holds_level and name in assessment.not_claimed[reason]
     assert (
-        assessment.claimed
-        == assessment.required - sum(map(len, assessment.not_claimed.values()))
+        assessment.claimed_count
+        == assessment.required_count - sum(map(len, assessment.not_claimed.values()))
         == len(assessment.passed)
     )
     # A passing result that is not claimed is not counted as passed.
@@ -157,7 +157,7 @@ def test_undeclared_results_are_not_claimed(declared: dict[str, Any], reason: st
     # If the target claims the result, an unsupported result counts as missing.
     assert not assessment_of(
         sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: {"verdict": "unsupported"}})
-    ).holds
+    ).holds_level
 
 
 FLOOR: list[tuple[dict[str, Any], str]] = [
@@ -173,22 +173,27 @@ FLOOR: list[tuple[dict[str, Any], str]] = [
 def test_the_floor_of_a_level_cannot_be_declared_away(declared: dict[str, Any], name: str) -> None:
     leg = with_declaration(sample_passing_leg.leg("core"), **declared)
     assessment = assessment_of(sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}}))
-    assert dict(assessment.missing) == {"unsupported, in the floor of core": (name,)} and not assessment.holds
+    assert (
+        dict(assessment.missing) == {"unsupported, in the floor of core": (name,)}
+        and not assessment.holds_level
+    )
 
 
 @pytest.mark.parametrize(("mode", "capability"), [("compile", "compile"), ("graph", "graphs")])
 def test_a_mode_cannot_be_held_by_not_declaring_its_capability(mode: str, capability: str) -> None:
     leg = with_declaration(sample_passing_leg.leg(mode=mode), capabilities={capability: False})
-    assert assessment_of(leg).holds  # all results pass, although the target does not declare the capability
+    assert assessment_of(
+        leg
+    ).holds_level  # all results pass, although the target does not declare the capability
     leg["results"] = [{**row, "verdict": "unsupported"} for row in leg["results"]]
-    assert not assessment_of(sample_passing_leg.with_recounted_totals(leg)).holds
+    assert not assessment_of(sample_passing_leg.with_recounted_totals(leg)).holds_level
 
 
 def test_results_of_an_undeclared_hook_are_not_claimed() -> None:
     leg = with_declaration(sample_passing_leg.leg("full"), hooks=[])
     leg["results"] = [row for row in leg["results"] if row["id"] != "no_host_wait/Stream@any"]
     assessment = assessment_of(sample_passing_leg.with_recounted_totals(leg))
-    assert assessment.holds and assessment.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
+    assert assessment.holds_level and assessment.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
 
 
 @pytest.mark.parametrize("placement", ["fallback", "unknown", "refused", None])
@@ -201,8 +206,8 @@ def test_listed_operators_must_not_fall_back(placement: str | None) -> None:
             del row["placement"]
     assessment = assessment_of(leg)
     problem = f"placed {placement or 'unknown'}, but the device must run the operator itself"
-    assert dict(assessment.missing) == {problem: ("placement/mm@float32",)} and not assessment.holds
-    assert assessment_of(leg, "bringup").holds
+    assert dict(assessment.missing) == {problem: ("placement/mm@float32",)} and not assessment.holds_level
+    assert assessment_of(leg, "bringup").holds_level
     assert levels.load("core").native == assessment.demand.native
 
 
@@ -210,7 +215,7 @@ def test_placement_composite_is_accepted() -> None:
     leg = sample_passing_leg.with_rows(
         sample_passing_leg.leg("core"), {"placement/mm@float32": {"placement": "composite"}}
     )
-    assert assessment_of(leg).holds
+    assert assessment_of(leg).holds_level
 
 
 @pytest.mark.parametrize("verdict", ["fail", "xfail"])
@@ -218,13 +223,17 @@ def test_a_fault_of_torch_is_waived_for_every_backend(verdict: str) -> None:
     name = "out/nn.functional.gelu@float32"
     off = {"verdict": verdict, "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
     assessment = assessment_of(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off}))
-    assert assessment.holds and assessment.waived == (name,) and name not in assessment.passed
+    assert assessment.holds_level and assessment.waived == (name,) and name not in assessment.passed
     # A waiver covers one kind of failure only.
     off["failures"] = [{"kind": "value", "message": "off"}, {"kind": "crash", "message": "and worse"}]
-    assert not assessment_of(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
+    assert not assessment_of(
+        sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})
+    ).holds_level
     # A waiver covers failures only: a flaky result is not a fault of torch.
     off |= {"verdict": "flaky", "failures": [{"kind": "value", "message": "off"}]}
-    assert not assessment_of(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).holds
+    assert not assessment_of(
+        sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})
+    ).holds_level
 
 
 def test_a_result_of_an_undeclared_dtype_is_not_claimed_even_in_the_floor() -> None:
@@ -232,14 +241,14 @@ def test_a_result_of_an_undeclared_dtype_is_not_claimed_even_in_the_floor() -> N
     row = {"verdict": "unsupported", "comparisons": 0, "undeclared": ["float64"]}
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
     # The target declares float64, so the result must not be omitted because of float64.
-    assert not assessment_of(leg).holds
+    assert not assessment_of(leg).holds_level
     dtypes = [dtype_name for dtype_name in leg["target"]["declared"]["dtypes"] if dtype_name != "float64"]
     assessment = assessment_of(with_declaration(leg, dtypes=dtypes))
-    assert name in assessment.not_claimed["dtype float64"] and assessment.holds
+    assert name in assessment.not_claimed["dtype float64"] and assessment.holds_level
     # Without an undeclared dtype, an unsupported result counts as missing.
     row["undeclared"] = []
     leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
-    assert not assessment_of(with_declaration(leg, dtypes=dtypes)).holds
+    assert not assessment_of(with_declaration(leg, dtypes=dtypes)).holds_level
 
 
 @pytest.mark.parametrize(("verdict", "bases", "holds"), [
@@ -255,4 +264,4 @@ def test_a_level_does_not_demand_parity(verdict: str, bases: list[str], holds: b
     assessment = assessment_of(
         sample_passing_leg.with_rows(sample_passing_leg.leg(), {"value/add@float32": change})
     )
-    assert assessment.holds == holds
+    assert assessment.holds_level == holds

@@ -90,7 +90,9 @@ def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
 
 def report_text(path: Path, before: list[Leg], *legs: Leg) -> str:
     html.write_page(
-        path / "report.html", document.results_document(list(legs)), opening=common.opening_of(legs, before)
+        path / "report.html",
+        document.results_document(list(legs)),
+        opening=common.report_opening(legs, before),
     )
     script = Path(__file__).parents[2] / "browser" / "page_in_node.js"
     command = ["node", str(script), str(path / "report.html"), "overview"]
@@ -124,8 +126,8 @@ def test_a_restricted_run_shows_why_it_gives_no_level(tmp_path: Path) -> None:
 
 def test_runs_of_different_modes_are_not_compared() -> None:
     eager, graph = sample_passing_leg.leg("bringup"), sample_passing_leg.leg("bringup", mode="graph")
-    assert common.opening_of([graph], [eager]).changes is None
-    assert common.opening_of([eager], [eager]).changes is not None
+    assert common.report_opening([graph], [eager]).changes is None
+    assert common.report_opening([eager], [eager]).changes is not None
 
 
 def test_an_unreadable_earlier_run_is_ignored(tmp_path: Path) -> None:

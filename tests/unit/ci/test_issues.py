@@ -128,7 +128,9 @@ def test_a_run_is_not_compared_with_itself(tmp_path):
         (tmp_path / "cpu" / name / "matrix.json").touch()
     names = [run.name for run in cell_regressions.earlier_runs(tmp_path, "cpu")]
     assert names == ["20260102-7-y", "20260101-6-x"]
-    assert [run.name for run in cell_regressions.earlier_runs(tmp_path, "cpu", other_than="7")] == names[1:]
+    assert [run.name for run in cell_regressions.earlier_runs(tmp_path, "cpu", exclude_run_id="7")] == names[
+        1:
+    ]
     assert cell_regressions.earlier_runs(tmp_path, "hpu-reference") == []
 
 

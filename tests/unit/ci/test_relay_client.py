@@ -87,7 +87,7 @@ def test_a_rejected_callback_is_an_error_without_the_token(status, fake_relay):
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_server_error_of_the_relay_is_unavailable(status, fake_relay):
     fake_relay.status = status
-    with pytest.raises(relay_client.Unavailable, match=f"HTTP {status}"):
+    with pytest.raises(relay_client.RelayUnavailable, match=f"HTTP {status}"):
         relay_client.send_callback({}, fake_relay.url)
 
 
@@ -102,14 +102,14 @@ def test_a_redirection_is_not_followed(status, fake_relay):
 def test_a_slow_relay_is_unavailable_after_the_timeout(fake_relay):
     fake_relay.wait = 5
     began = time.monotonic()
-    with pytest.raises(relay_client.Unavailable, match=r"did not respond within 0\.2 seconds"):
+    with pytest.raises(relay_client.RelayUnavailable, match=r"did not respond within 0\.2 seconds"):
         relay_client.send_callback({}, fake_relay.url, deadline=0.2)
     assert time.monotonic() - began < 3
 
 
 def test_an_unreachable_relay_is_unavailable(monkeypatch):
     monkeypatch.setenv("OIDC_TOKEN", TOKEN)
-    with pytest.raises(relay_client.Unavailable, match=r"cannot be reached \(ConnectionRefusedError"):
+    with pytest.raises(relay_client.RelayUnavailable, match=r"cannot be reached \(ConnectionRefusedError"):
         relay_client.send_callback({}, "http://127.0.0.1:9/x")
 
 

@@ -69,7 +69,7 @@ def test_a_run_is_never_changed(tmp_path, remote_repository):
 
 def test_a_concurrent_push_is_retried(tmp_path, remote_repository, monkeypatch):
     results_branch.add_runs(str(remote_repository), "results", write_run(tmp_path, "1", folder_name="a"))
-    original, done = results_branch._Git.ok, []
+    original, done = results_branch._Git.succeeds, []
 
     def ok(self, *arguments):
         if arguments[0] == "push" and not done:
@@ -79,7 +79,7 @@ def test_a_concurrent_push_is_retried(tmp_path, remote_repository, monkeypatch):
             )
         return original(self, *arguments)
 
-    monkeypatch.setattr(results_branch._Git, "ok", ok)
+    monkeypatch.setattr(results_branch._Git, "succeeds", ok)
     results_branch.add_runs(str(remote_repository), "results", write_run(tmp_path, "3", folder_name="c"))
     assert [name for name in file_names_in_branch(remote_repository) if name.endswith("results.json")] == [
         f"cpu/{n}/results.json" for n in "123"
@@ -135,7 +135,10 @@ def test_a_failed_fetch_is_not_a_missing_branch(tmp_path):
 
 
 def test_outside_a_workflow_the_provenance_is_self_reported():
-    assert results_branch.own_provenance("our-workflow", ours={})["channel"] == "self-reported"
+    assert (
+        results_branch.provenance_of_this_workflow_run("our-workflow", variables={})["channel"]
+        == "self-reported"
+    )
 
 
 @pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])

@@ -83,7 +83,7 @@ def test_a_signed_run_is_accepted_and_shown(add_vendor_run_to_github, tmp_path):
     origin = json.loads((run / "provenance.json").read_text())
     assert (origin["channel"], origin["run_id"], origin["commit"]) == ("vendor-workflow", "11", COMMIT)
     with fixed_suite_digest():
-        refused: list[submissions.Refused] = []
+        refused: list[submissions.RefusedRun] = []
         (accepted,) = submissions.read_submissions(
             tmp_path / "new", {"cpu": registry_backend()}, datetime.date.today(), refused
         )

@@ -69,13 +69,13 @@ def test_only_changed_lines_are_reported() -> None:
         "ok      streams  answer",
         "2 of 9 are missing",
     ]
-    assert file_watch.changed_lines(before, after) == [
+    assert file_watch.changed_feature_lines(before, after) == [
         "fixed    streams",
         "MISSING copy     changed the bits",
         "MISSING kernels  2 are missing",
     ]
-    assert file_watch.changed_lines(after, after) == ["nothing has changed"]
-    assert file_watch.changed_lines(before, [*before[:1], "nothing is missing"]) == [
+    assert file_watch.changed_feature_lines(after, after) == ["nothing has changed"]
+    assert file_watch.changed_feature_lines(before, [*before[:1], "nothing is missing"]) == [
         "fixed    kernels",
         "fixed    streams",
         "nothing is missing",

@@ -19,11 +19,11 @@ def counts_by_level(text: str) -> dict[str, int]:
 
 
 def planned_result_count(level: str) -> int:
-    return len(manifest.load().demand(torch.__version__, "eager", level).entries)
+    return len(manifest.load().level_requirements(torch.__version__, "eager", level).entries)
 
 
 def test_missing_copies_block_all_results() -> None:
-    text = missing_feature_impact.impact_of(Fact("prerequisite copies", False, "wrong"), TARGET, "bringup")
+    text = missing_feature_impact.impact_text(Fact("prerequisite copies", False, "wrong"), TARGET, "bringup")
     assert counts_by_level(text) == {
         "bringup": planned_result_count("bringup"),
         "full": planned_result_count("full"),
@@ -33,16 +33,18 @@ def test_missing_copies_block_all_results() -> None:
 
 def test_a_missing_kernel_blocks_the_results_of_its_operators() -> None:
     kernel_counts = counts_by_level(
-        missing_feature_impact.impact_of(Fact("kernels", False, "", operators=("add",)), TARGET, "core")
+        missing_feature_impact.impact_text(Fact("kernels", False, "", operators=("add",)), TARGET, "core")
     )
     two = counts_by_level(
-        missing_feature_impact.impact_of(Fact("kernels", False, "", operators=("add", "mul")), TARGET, "core")
+        missing_feature_impact.impact_text(
+            Fact("kernels", False, "", operators=("add", "mul")), TARGET, "core"
+        )
     )
     assert 0 < kernel_counts["core"] < two["core"] < two["full"] and kernel_counts["full"] > 20
 
 
 def test_a_missing_capability_blocks_the_results_that_need_it() -> None:
-    text = missing_feature_impact.impact_of(
+    text = missing_feature_impact.impact_text(
         Fact("streams", False, "declared, but not there"), TARGET, "bringup"
     )
     counted = counts_by_level(text)
@@ -51,6 +53,6 @@ def test_a_missing_capability_blocks_the_results_that_need_it() -> None:
 
 
 def test_a_present_feature_has_no_impact() -> None:
-    assert missing_feature_impact.with_impact(Fact("streams", True, ""), TARGET, "core").impact == ""
-    assert missing_feature_impact.with_impact(Fact("streams", False, ""), TARGET, "core").impact
-    assert missing_feature_impact.impact_of(Fact("dispatch keys", False, ""), TARGET, "core") == ""
+    assert missing_feature_impact.fact_with_impact(Fact("streams", True, ""), TARGET, "core").impact == ""
+    assert missing_feature_impact.fact_with_impact(Fact("streams", False, ""), TARGET, "core").impact
+    assert missing_feature_impact.impact_text(Fact("dispatch keys", False, ""), TARGET, "core") == ""

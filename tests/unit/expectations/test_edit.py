@@ -24,7 +24,7 @@ def test_an_edit_changes_only_the_affected_entries() -> None:
     )
     path = Path("known.toml")
     narrow = [expectation("p/b@d", "value"), expectation("p/d@d", "value", modes=("lazy",))]
-    edited = edit.edited_text(path, text, {0: [], 1: narrow})
+    edited = edit.text_with_edited_entries(path, text, {0: [], 1: narrow})
     assert_expected_inline(
         edited,
         """\
@@ -55,17 +55,18 @@ link = "https://example.org"
 until = "2999-01-01"
 """,
     )
-    assert edit.edited_text(path, text, {}) == text
+    assert edit.text_with_edited_entries(path, text, {}) == text
     with pytest.raises(UsageError, match="cannot be changed; write each entry as a table"):
-        edit.edited_text(path, 'schema = 1\nexpect = [{id = "a/b@c", kind = "value", reason = "accuracy", '
-                    'link = "docs/x", until = "torch 2.99"}]\n', {0: []})  # fmt: skip
+        text = 'schema = 1\nexpect = [{id = "a/b@c", kind = "value", reason = "accuracy", '
+        text += 'link = "docs/x", until = "torch 2.99"}]\n'
+        edit.text_with_edited_entries(path, text, {0: []})
 
 
 def test_any_detail_text_is_written_and_read_back(tmp_path: Path) -> None:
     for text in ('say "no"\\', "tab\tand\nline", "\x00\x1b[0m\u2028", "[[expect]]", "é 字 😀"):
         entry = dataclasses.replace(expectation("p/a@d", "value"), detail=text)
         path = tmp_path / "known.toml"
-        path.write_text(edit.appended_text(edit.HEAD, [entry]))
+        path.write_text(edit.text_with_appended_entries(edit.HEAD, [entry]))
         assert entries.load_expectations([path]).entries[0].detail == text
 
 

@@ -12,7 +12,7 @@ import pytest
 from conformance.errors import UsageError
 from conformance.expectations import edit, entries
 from conformance.expectations.entries import TargetExpectations
-from conformance.expectations.result_id_index import Index
+from conformance.expectations.result_id_index import ResultIdIndex
 from conformance.plan.levels import manifest
 from tests.support.sample_legs import DAY, expectation
 
@@ -69,15 +69,15 @@ def test_expectations_expire_by_day_and_by_torch() -> None:
                  expectation("b/b@b", "value", "2030-01-02"),
                  expectation("c/c@c", "value", "torch 2.13"),
                  expectation("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
-    assert [entry.id for entry in book.active("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
-    assert [entry.id for entry in book.expired(DAY, "2.13.1+cpu")] == ["a/a@a", "c/c@c"]
-    assert [entry.id for entry in book.active("eager", DAY, "2.9.0")] == ["b/b@b", "c/c@c", "d/d@d"]
+    assert [entry.id for entry in book.active_entries("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
+    assert [entry.id for entry in book.expired_entries(DAY, "2.13.1+cpu")] == ["a/a@a", "c/c@c"]
+    assert [entry.id for entry in book.active_entries("eager", DAY, "2.9.0")] == ["b/b@b", "c/c@c", "d/d@d"]
 
 
 def test_expectations_apply_only_in_their_modes() -> None:
     book = TargetExpectations((expectation("a/a@a", "value", modes=("lazy",)),), "")
-    assert not book.active("eager", DAY, "2.13")
-    assert book.active("lazy", DAY, "2.13")
+    assert not book.active_entries("eager", DAY, "2.13")
+    assert book.active_entries("lazy", DAY, "2.13")
 
 
 def test_expectations_that_match_nothing_are_found() -> None:
@@ -86,15 +86,18 @@ def test_expectations_that_match_nothing_are_found() -> None:
         expectation(pattern, "value")
         for pattern in ("value/fft.*@*", "*/add@float3?", "value/[a]dd@*", "out/add@*")
     ]
-    index = Index(ids)
-    assert [entry.id for entry in entries if not index.matching(entry.id)] == ["value/[a]dd@*", "out/add@*"]
+    index = ResultIdIndex(ids)
+    assert [entry.id for entry in entries if not index.ids_matching(entry.id)] == [
+        "value/[a]dd@*",
+        "out/add@*",
+    ]
 
 
 def test_an_entry_applies_only_to_its_modes_and_torch_versions() -> None:
     entry = dataclasses.replace(expectation("a/a@a", "value", modes=("lazy",)), torch="<2.10")
     book = TargetExpectations((entry,), "")
-    assert book.active("lazy", DAY, "2.9.1") == [entry]
-    assert not book.active("eager", DAY, "2.9.1") and not book.active("lazy", DAY, "2.10.0")
+    assert book.active_entries("lazy", DAY, "2.9.1") == [entry]
+    assert not book.active_entries("eager", DAY, "2.9.1") and not book.active_entries("lazy", DAY, "2.10.0")
 
 
 @pytest.mark.parametrize(

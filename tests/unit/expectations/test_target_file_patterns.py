@@ -19,7 +19,7 @@ HEAD = 'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\ndtypes = [
 
 def check_target_file(folder: Path, text: str, own: Callable[[], Plan]) -> None:
     (folder / "mine.toml").write_text(HEAD + text)
-    target_file_patterns.check_patterns(target_file.load(str(folder / "mine.toml")), own)
+    target_file_patterns.check_target_file_patterns(target_file.load(str(folder / "mine.toml")), own)
 
 
 def fail_if_called() -> Plan:

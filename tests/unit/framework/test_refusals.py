@@ -10,7 +10,7 @@ import torch
 
 from conformance.framework import refusals
 from conformance.framework.calls import is_refusal
-from conformance.framework.refusals import Disposition
+from conformance.framework.refusals import ExceptionDisposition
 from conformance.model.verdicts import ResultId
 from conformance.target import file as target_file
 
@@ -21,14 +21,16 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     )
     declared, undeclared = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
 
-    def classify(error: BaseException, result_id: ResultId = declared) -> Disposition:
+    def classify(error: BaseException, result_id: ResultId = declared) -> ExceptionDisposition:
         return refusals.classify_exception(target, result_id, error)
 
-    assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) is Disposition.DECLARED
-    assert classify(NotImplementedError("no"), undeclared) is Disposition.UNDECLARED
+    assert (
+        classify(NotImplementedError("no")) == classify(RuntimeError("no")) is ExceptionDisposition.DECLARED
+    )
+    assert classify(NotImplementedError("no"), undeclared) is ExceptionDisposition.UNDECLARED
     for error in (torch.OutOfMemoryError("no"), RecursionError("no"), ValueError("no"), TypeError("no"),
                   RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
-        assert classify(error) is Disposition.UNDECLARED
+        assert classify(error) is ExceptionDisposition.UNDECLARED
     assert refusals.unsupported_reason(target, declared) == "no half"
 
 
@@ -40,17 +42,21 @@ def test_the_error_of_an_allocator_without_statistics_is_a_clean_refusal() -> No
     )
     result_id = ResultId.parse("api/statistics-add-up/memory@any")
     assert (
-        refusals.classify_exception(target, result_id, error, ("memory_statistics",)) is Disposition.DECLARED
+        refusals.classify_exception(target, result_id, error, ("memory_statistics",))
+        is ExceptionDisposition.DECLARED
     )
-    assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
+    assert refusals.classify_exception(target, result_id, error) is ExceptionDisposition.UNDECLARED
     assert is_refusal(error)
 
 
 def test_without_a_capability_torch_may_refuse_the_device_type_and_pickle_the_object() -> None:
     target, result_id = target_file.load("cpu").target("eager"), ResultId.parse("dlpack-copies/exchange@any")
     for error in (ValueError("Unknown device type xla for Dlpack"), pickle.PicklingError("Can't pickle it")):
-        assert refusals.classify_exception(target, result_id, error, ("dlpack",)) is Disposition.DECLARED
-        assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
+        assert (
+            refusals.classify_exception(target, result_id, error, ("dlpack",))
+            is ExceptionDisposition.DECLARED
+        )
+        assert refusals.classify_exception(target, result_id, error) is ExceptionDisposition.UNDECLARED
 
 
 def test_without_a_capability_the_module_of_the_device_may_lack_a_function(
@@ -63,7 +69,10 @@ def test_without_a_capability_the_module_of_the_device_may_lack_a_function(
         pass
 
     monkeypatch.setattr(torch, "cpu", DeviceModule)
-    for owner, expected in ((DeviceModule, Disposition.DECLARED), (object(), Disposition.UNDECLARED)):
+    for owner, expected in (
+        (DeviceModule, ExceptionDisposition.DECLARED),
+        (object(), ExceptionDisposition.UNDECLARED),
+    ):
         error = AttributeError("no is_initialized", name="is_initialized", obj=owner)
         assert refusals.classify_exception(target, result_id, error, ("fake_tensors",)) is expected
-        assert refusals.classify_exception(target, result_id, error) is Disposition.UNDECLARED
+        assert refusals.classify_exception(target, result_id, error) is ExceptionDisposition.UNDECLARED

@@ -39,7 +39,7 @@ def outcome_after_writing(plan_cell, leg_record, tmp_path):
 
 def test_a_cell_that_passed(tmp_path):
     outcome = outcome_after_writing(planned_cell(), leg(), tmp_path)
-    assert (outcome.status, outcome.good, outcome.torch, outcome.torch_kind, outcome.abi) == (
+    assert (outcome.status, outcome.is_as_expected, outcome.torch, outcome.torch_kind, outcome.abi) == (
         *("passed", True, "2.13.0+cpu", "public", "1"),
     )
     assert f"{outcome.planned} of {outcome.planned}" in table.describe_outcome(outcome)
@@ -52,7 +52,7 @@ def test_a_cell_that_failed(tmp_path):
     failing_leg = with_rows(failing_leg, {name: failed})
     failing_leg["exit"] = 1
     outcome = outcome_after_writing(planned_cell(), failing_leg, tmp_path)
-    assert (outcome.status, outcome.good) == ("failed", False)
+    assert (outcome.status, outcome.is_as_expected) == ("failed", False)
     assert table.describe_outcome(outcome).startswith("FAIL (bringup, ")
 
 
@@ -74,7 +74,7 @@ def test_a_refused_build_needs_the_declared_reason(tmp_path):
 
 def test_a_leg_that_ran_despite_a_declared_refusal(tmp_path):
     outcome = outcome_after_writing(planned_cell("eager", "refusal"), leg(), tmp_path)
-    assert (outcome.status, outcome.good) == ("failed", False)
+    assert (outcome.status, outcome.is_as_expected) == ("failed", False)
     assert "although a refusal was declared" in outcome.text
 
 

@@ -19,7 +19,9 @@ from conformance.model.torch_range import TorchScope, separating_scope
 )
 def test_versions_inside_and_outside_a_range(scope: str, inside: list[str], outside: list[str]) -> None:
     torch_range = TorchScope.parse(scope)
-    assert all(map(torch_range.holds, inside)) and not any(map(torch_range.holds, outside))
+    assert all(map(torch_range.contains_version, inside)) and not any(
+        map(torch_range.contains_version, outside)
+    )
     assert str(torch_range) == scope
 
 

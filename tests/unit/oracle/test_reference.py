@@ -10,7 +10,7 @@ import torch
 from conformance.framework.compare import excess_over_tolerance
 from conformance.framework.tolerances import rule
 from conformance.oracle import reference as oracle
-from conformance.oracle.reference import Call, _rounded_coarsely
+from conformance.oracle.reference import Call, _round_coarsely
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import find as find_subject
 
@@ -19,18 +19,18 @@ from conformance.subjects.torch_databases import find as find_subject
 def test_a_digest_ignores_the_last_bits_and_detects_changes(dtype: torch.dtype) -> None:
     value = torch.linspace(-3, 2, 7, dtype=dtype)
     same = value * (1 + torch.finfo(dtype).eps)
-    assert torch.equal(_rounded_coarsely(value), _rounded_coarsely(same))
+    assert torch.equal(_round_coarsely(value), _round_coarsely(same))
     for changed in (value * torch.linspace(1, 1.1, 7, dtype=dtype), value.flip(0), value.clone().fill_(1.0)):
-        assert not torch.equal(_rounded_coarsely(value), _rounded_coarsely(changed))
+        assert not torch.equal(_round_coarsely(value), _round_coarsely(changed))
     for special in (float("nan"), float("inf"), -float("inf")):
         changed_value = value.clone()
         changed_value[3] = special
-        assert not torch.equal(_rounded_coarsely(value), _rounded_coarsely(changed_value))
+        assert not torch.equal(_round_coarsely(value), _round_coarsely(changed_value))
 
 
 def test_a_digest_of_integers_is_exact() -> None:
     value = torch.arange(5)
-    assert torch.equal(_rounded_coarsely(value), value)
+    assert torch.equal(_round_coarsely(value), value)
 
 
 def allowed_remainder_errors(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:

@@ -42,5 +42,5 @@ def test_invalid_shards_are_usage_errors(text: str) -> None:
 def test_plans_are_converted_to_json_and_back() -> None:
     assert Plan.from_json(PLAN.to_json()) == PLAN
     assert PLAN.digest() == Plan(PLAN.cases[::-1]).digest() != Plan(PLAN.cases[1:]).digest()
-    part = PLAN.only(["a/op3@int64", "b/op7@float32", "b/op7@int64"])
+    part = PLAN.with_results(["a/op3@int64", "b/op7@float32", "b/op7@int64"])
     assert [case.dtypes for case in part.cases] == [("int64",), ("float32", "int64")]

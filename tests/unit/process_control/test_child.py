@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from conformance.process_control.channel import HEADER
-from conformance.process_control.child import Child, ChildEnd, How, stop
+from conformance.process_control.child import Child, ChildEnd, EndKind, stop
 from conformance.process_control.supervisor import dump_stacks, wait_for_end
 from tests.support import python_path
 
@@ -68,7 +68,7 @@ def test_a_signal_that_ends_a_process_is_a_crash(tmp_path: Path, name: str) -> N
     code = f"import os, signal; print('words', flush=True); os.kill(os.getpid(), signal.{name})"
     with python_child(tmp_path, code) as child:
         end = wait_for_end(child, limit=60)
-    assert end == ChildEnd(How.CRASHED, -getattr(signal, name), "words\n")
+    assert end == ChildEnd(EndKind.CRASHED, -getattr(signal, name), "words\n")
     assert (end.signal, end.cause, end.last_line) == (name, f"signal {name}", "words")
 
 
@@ -76,7 +76,7 @@ def test_a_signal_that_ends_a_process_is_a_crash(tmp_path: Path, name: str) -> N
 def test_an_exit_code_is_not_a_crash(tmp_path: Path, code: int) -> None:
     with python_child(tmp_path, f"import os; os._exit({code})") as child:
         end = wait_for_end(child, limit=60)
-    assert (end.how, end.code, end.signal, end.cause) == (How.EXITED, code, None, f"exit code {code}")
+    assert (end.how, end.code, end.signal, end.cause) == (EndKind.EXITED, code, None, f"exit code {code}")
 
 
 def test_a_command_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_megabytes_of_output_do_not_block_and_only_their_end_is_kept(tmp_path: P
     )
     with python_child(tmp_path, code) as child:
         end = wait_for_end(child, limit=60)
-    assert end.how is How.EXITED and end.log_tail.endswith("e!\n") and len(end.log_tail) < 5000
+    assert end.how is EndKind.EXITED and end.log_tail.endswith("e!\n") and len(end.log_tail) < 5000
     assert (tmp_path / "log").stat().st_size == 20_000_002
 
 
@@ -114,7 +114,7 @@ def test_descendants_end_with_the_process(tmp_path: Path, last: str) -> None:
         grandchild = int((tmp_path / "log").read_text())
         if "sleep" in last:
             assert is_running(grandchild)
-            assert child.stop() == ChildEnd(How.STOPPED, -signal.SIGTERM, f"{grandchild}\n")
+            assert child.stop() == ChildEnd(EndKind.STOPPED, -signal.SIGTERM, f"{grandchild}\n")
         else:
             wait_for_end(child, limit=60)
         wait_until_true(lambda: not is_running(grandchild))
@@ -139,7 +139,7 @@ def test_a_process_that_hangs_is_stopped(
         start = time.monotonic()
         assert child.receive(0.1) is None and 0.1 <= time.monotonic() - start < 1.0
         end = wait_for_end(child, silence=0.2)
-    assert (end.how, end.code) == (How.STALLED, -number)
+    assert (end.how, end.code) == (EndKind.STALLED, -number)
     assert not is_running(child.pid) and wait_for_end(child) is end and child.stop() is end
 
 
@@ -152,7 +152,7 @@ def test_a_heartbeat_extends_the_silence_limit_but_not_the_total_limit(tmp_path:
 
     with python_child(tmp_path, "import time; time.sleep(100)") as child:
         end = wait_for_end(child, silence=0.05, limit=0.7, heartbeat=heartbeat)
-    assert end.how is How.TIMED_OUT and len(beats) > 3
+    assert end.how is EndKind.TIMED_OUT and len(beats) > 3
 
 
 def test_an_error_or_an_interrupt_while_it_is_watched_ends_the_process(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_messages_of_any_size_arrive_in_order_and_before_the_end(tmp_path: Path)
         wait_until_true(child.has_ended)
         child.send(b"nobody reads it")
         assert child.receive(60) == b"last"
-        assert child.receive(60) == ChildEnd(How.EXITED, 7)
+        assert child.receive(60) == ChildEnd(EndKind.EXITED, 7)
 
 
 def test_a_process_that_does_not_read_does_not_block_the_parent(tmp_path: Path) -> None:
@@ -210,13 +210,13 @@ def test_an_impossible_message_length_is_unreadable(tmp_path: Path) -> None:
     code = "os.write(link._channel.fileno(), b'\\xff' * 100); time.sleep(100)"
     with python_child(tmp_path, LINK + code, channel=True) as child:
         end = child.receive(60)
-    assert isinstance(end, ChildEnd) and end.how is How.BROKEN
+    assert isinstance(end, ChildEnd) and end.how is EndKind.BROKEN
 
 
 def test_a_message_of_a_process_that_dies_while_sending_is_dropped(tmp_path: Path) -> None:
     code = f"os.write(link._channel.fileno(), {HEADER.pack(10)!r} + b'half'); os._exit(0)"
     with python_child(tmp_path, LINK + code, channel=True) as child:
-        assert child.receive(60) == ChildEnd(How.EXITED, 0)
+        assert child.receive(60) == ChildEnd(EndKind.EXITED, 0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
@@ -236,9 +236,9 @@ def test_sending_to_a_process_that_dies_is_not_an_error(tmp_path: Path) -> None:
         assert child.receive(60) == b"up"
         for _ in range(10):
             child.send(b"x" * 1_000_000)
-        assert child.receive(60) == ChildEnd(How.CRASHED, -signal.SIGKILL)
+        assert child.receive(60) == ChildEnd(EndKind.CRASHED, -signal.SIGKILL)
         child.send(b"x")
-        assert child.receive(0) == ChildEnd(How.CRASHED, -signal.SIGKILL)
+        assert child.receive(0) == ChildEnd(EndKind.CRASHED, -signal.SIGKILL)
 
 
 def test_a_process_that_closes_its_channel_and_hangs_is_stopped(
@@ -247,14 +247,14 @@ def test_a_process_that_closes_its_channel_and_hangs_is_stopped(
     monkeypatch.setattr("conformance.process_control.child.LEAVE", 0.2)
     with python_child(tmp_path, LINK + "os.closerange(3, 100); time.sleep(100)", channel=True) as child:
         end = child.receive(60)
-    assert isinstance(end, ChildEnd) and end.how is How.BROKEN
+    assert isinstance(end, ChildEnd) and end.how is EndKind.BROKEN
 
 
 def test_a_process_that_closes_its_channel_may_end_by_itself(tmp_path: Path) -> None:
     code = "os.closerange(3, 100); time.sleep(0.5); raise OSError('no driver')"
     with python_child(tmp_path, LINK + code, channel=True) as child:
         end = child.receive(60)
-    assert isinstance(end, ChildEnd) and (end.how, end.code) == (How.EXITED, 1)
+    assert isinstance(end, ChildEnd) and (end.how, end.code) == (EndKind.EXITED, 1)
     assert end.last_line == "OSError: no driver"
 
 
@@ -267,8 +267,8 @@ def test_a_process_may_exit_by_itself_after_its_channel_is_closed(tmp_path: Path
     stubborn = python_child(tmp_path, LINK + "link.send(b''); time.sleep(100)", channel=True)
     for child in (*children, stubborn):
         assert child.receive(60) == b""
-    ends = stop([*children, stubborn], patience=1.0)
-    assert [end.how for end in ends] == [How.EXITED, How.EXITED, How.STOPPED]
+    ends = stop([*children, stubborn], grace_seconds=1.0)
+    assert [end.how for end in ends] == [EndKind.EXITED, EndKind.EXITED, EndKind.STOPPED]
     assert ends[0].last_line == "left"
 
 
@@ -296,11 +296,11 @@ def test_a_forked_process(capfd: pytest.CaptureFixture[str]) -> None:
         with Child.fork(work(code)) as child:
             assert child.receive(60) == b"hello"
             end = wait_for_end(child, limit=60)
-        assert end.code == code and end.how is (How.CRASHED if code < 0 else How.EXITED)
+        assert end.code == code and end.how is (EndKind.CRASHED if code < 0 else EndKind.EXITED)
     assert capfd.readouterr().out == "printed\n" * 3
     with Child.fork(lambda link: time.sleep(100) or 0) as child:
         pass
-    assert child.end is not None and child.end.how is How.STOPPED and not is_running(child.pid)
+    assert child.end is not None and child.end.how is EndKind.STOPPED and not is_running(child.pid)
 
 
 PARENT = """

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.process_control.garbage_collector import LiveObjectFreezer, collector_off
+from conformance.process_control.garbage_collector import LiveObjectFreezer, disable_garbage_collector
 
 
 @pytest.fixture(autouse=True)
@@ -61,22 +61,24 @@ def test_the_collector_is_on_after_overlapping_threads() -> None:
     entered = threading.Barrier(2)
 
     def work() -> None:
-        with collector_off():
+        with disable_garbage_collector():
             entered.wait()
 
     thread = threading.Thread(target=work)
     thread.start()
-    with collector_off():
+    with disable_garbage_collector():
         entered.wait()
         thread.join()
-        assert not gc.isenabled(), "the collector is on although one thread is still inside collector_off()"
+        assert not gc.isenabled(), (
+            "the collector is on although one thread is still inside disable_garbage_collector()"
+        )
     assert gc.isenabled()
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with collector_off():
+        with disable_garbage_collector():
             pass
         assert not gc.isenabled()
     finally:

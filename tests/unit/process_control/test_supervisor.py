@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.child import Child, ChildEnd, EndKind
 from conformance.process_control.supervisor import ChildNotStarted, Supervisor, receive_all
 from tests.support import python_path
 from tests.unit.process_control.test_child import is_running, wait_until_true
@@ -32,7 +32,7 @@ BEFORE
 for unit in link.requests():
     with open("began", "a") as log:
         log.write(str(unit) + "\\n")
-    link.step(f"step of {unit}")
+    link.announce_step(f"step of {unit}")
     if isinstance(unit, str) and "(" in unit:
         exec(unit)
     link.reply([unit, os.getpid()])
@@ -73,13 +73,13 @@ def make_supervisor(spawn: WorkerSpawner, workers: int = 1) -> Iterator[Supervis
     assert not [child for child in spawn.children if is_running(child.pid)]
 
 
-HOW: dict[str, tuple[How, int | None]] = {
-    "os._exit(3)": (How.EXITED, 3),
-    "ctypes.PyDLL(None).sleep(100)": (How.STALLED, None),
-    "os.kill(os.getpid(), signal.SIGSEGV)": (How.CRASHED, -11),
-    "os.write(link._channel.fileno(), b'x' * 100)": (How.BROKEN, None),
-    "link.send(b'no JSON')": (How.BROKEN, None),
-    "link.send(b'3')": (How.BROKEN, None),
+HOW: dict[str, tuple[EndKind, int | None]] = {
+    "os._exit(3)": (EndKind.EXITED, 3),
+    "ctypes.PyDLL(None).sleep(100)": (EndKind.STALLED, None),
+    "os.kill(os.getpid(), signal.SIGSEGV)": (EndKind.CRASHED, -11),
+    "os.write(link._channel.fileno(), b'x' * 100)": (EndKind.BROKEN, None),
+    "link.send(b'no JSON')": (EndKind.BROKEN, None),
+    "link.send(b'3')": (EndKind.BROKEN, None),
 }
 
 
@@ -142,16 +142,16 @@ def test_a_process_that_ends_during_start_up_costs_no_unit(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("before", "processes", "how"),
     [
-        ("raise OSError('no driver')", 1, How.EXITED),
-        ("ctypes.PyDLL(None).sleep(100)", 1, How.STALLED),
-        ("int(os.environ['NUMBER']) and os._exit(1)", 3, How.EXITED),
+        ("raise OSError('no driver')", 1, EndKind.EXITED),
+        ("ctypes.PyDLL(None).sleep(100)", 1, EndKind.STALLED),
+        ("int(os.environ['NUMBER']) and os._exit(1)", 3, EndKind.EXITED),
     ],
 )
 def test_processes_that_do_not_start_are_an_error(
-    tmp_path: Path, before: str, processes: int, how: How
+    tmp_path: Path, before: str, processes: int, how: EndKind
 ) -> None:
     spawn = WorkerSpawner(tmp_path, before)
-    supervisor = Supervisor[Any](spawn, start=0.5 if how is How.STALLED else 60.0)
+    supervisor = Supervisor[Any](spawn, start=0.5 if how is EndKind.STALLED else 60.0)
     replies = []
     with pytest.raises(ChildNotStarted) as caught, supervisor:
         for pair in supervisor.run_units(["os._exit(0)", 1], silence=60):
@@ -237,7 +237,7 @@ def test_a_slow_caller_makes_no_process_time_out(tmp_path: Path) -> None:
 
 def test_much_output_and_many_steps_do_not_block(tmp_path: Path) -> None:
     flood = "[(os.write(1, b'o' * 100_000), os.write(2, b'e' * 100_000)) for _ in range(50)]"
-    steps = "[link.step('s' * 10_000) for _ in range(300)]"
+    steps = "[link.announce_step('s' * 10_000) for _ in range(300)]"
     with make_supervisor(WorkerSpawner(tmp_path), workers=2) as supervisor:
         replies = dict(supervisor.run_units([flood, steps, 1], silence=60))
     assert {unit: reply[0] for unit, reply in replies.items()} == {flood: flood, steps: steps, 1: 1}
@@ -278,9 +278,13 @@ time.sleep(100)
     [
         ("link.send(b'1')", "link.send(b'2')", [1, 2]),
         ("link.send(b'-1')", "link.send(b'2')", [-1, 2]),
-        ("ctypes.PyDLL(None).sleep(100)", "time.sleep(0.5); os._exit(4)", [How.TIMED_OUT, How.EXITED]),
-        ("link.send(b'x')", "link.send(b'2')", [How.BROKEN, 2]),
-        ("time.sleep(0.5); link.send(b'-1')", "time.sleep(100)", [-1, How.TIMED_OUT]),
+        (
+            "ctypes.PyDLL(None).sleep(100)",
+            "time.sleep(0.5); os._exit(4)",
+            [EndKind.TIMED_OUT, EndKind.EXITED],
+        ),
+        ("link.send(b'x')", "link.send(b'2')", [EndKind.BROKEN, 2]),
+        ("time.sleep(0.5); link.send(b'-1')", "time.sleep(100)", [-1, EndKind.TIMED_OUT]),
     ],
 )
 def test_a_reply_or_end_is_collected_from_all_processes(
@@ -304,7 +308,7 @@ def test_a_reply_or_end_is_collected_from_all_processes(
         replies = receive_all(children, json.loads, limit=60, grace=0.5, ok=lambda reply: reply > 0)
         ends = [reply.how if isinstance(reply, ChildEnd) else reply for reply in replies]
     assert ends == due and time.monotonic() - start < 10
-    timed_out = [reply for reply in replies if isinstance(reply, ChildEnd) and reply.how is How.TIMED_OUT]
+    timed_out = [reply for reply in replies if isinstance(reply, ChildEnd) and reply.how is EndKind.TIMED_OUT]
     assert all("in inner" in end.stacks for end in timed_out)
 
 

@@ -197,7 +197,7 @@ def test_different_patterns_of_samples_are_different_causes() -> None:
         all_legs[0]["results"], ("an input holds NaN", "an input is expanded"), strict=False
     ):
         row["pattern"] = {"when": when, "failed": 2, "such": 2, "others": 5}
-    assert sorted(group.pattern() for group in causes.causes_of(all_legs)) == [
+    assert sorted(group.sample_pattern_sentence() for group in causes.causes_of(all_legs)) == [
         "",
         "fails in 2 of 2 samples in which an input holds NaN, and in 0 of 5 others",
         "fails in 2 of 2 samples in which an input is expanded, and in 0 of 5 others",
@@ -246,7 +246,7 @@ def test_the_example_of_a_cause_is_not_blocked() -> None:
     )
     legs[0]["results"][0]["blocked_by"] = "value/t@float32"
     (group,) = causes.causes_of(legs)
-    assert (group.example[1]["id"], group.blocked) == ("value/t@float32", 1)
+    assert (group.example[1]["id"], group.blocked_count) == ("value/t@float32", 1)
 
 
 def test_an_undeclared_capability_is_one_cause() -> None:

@@ -12,7 +12,7 @@ import pytest
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay
-from conformance.report.relay import Event, Job
+from conformance.report.relay import Job, RelayEvent
 from tests.support.sample_passing_leg import fixed_suite_digest, leg, with_rows, write_output_folder
 
 COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
@@ -34,7 +34,7 @@ def relay_leg(**changes):
 
 
 def completed_callback_body(*legs, occasion=None):
-    return relay.completed_callback(legs, JOB, occasion or Event(), NOW)
+    return relay.completed_callback(legs, JOB, occasion or RelayEvent(), NOW)
 
 
 def test_the_callback_of_a_passing_run():
@@ -59,7 +59,7 @@ def test_a_scheduled_run_reports_its_duration():
         "2026-01-02T03:04:05Z",
         "2026-01-09T00:00:00Z",
     )
-    dispatched = Event("pull_request", "d", PULL["payload"])
+    dispatched = RelayEvent("pull_request", "d", PULL["payload"])
     assert completed_callback_body(relay_leg(), occasion=dispatched)["workflow"]["started_at"] is None
     assert completed_callback_body(relay_leg(started="yesterday"))["workflow"]["started_at"] is None
     assert completed_callback_body(relay_leg(started="2026-01-01T00:00:00"))["workflow"]["started_at"] is None
@@ -93,7 +93,7 @@ def test_incomplete_and_refused_legs_are_failures():
     assert completed_callback_body(cut)["workflow"]["test_results"]["failed"] == 5
     refused = relay_leg(complete=False, exit=2, results=[])
     assert completed_callback_body(relay_leg(), refused)["workflow"]["conclusion"] == "failure"
-    assert relay.conclusion([]) == "failure"
+    assert relay.run_conclusion([]) == "failure"
 
 
 def test_details_are_limited_and_contain_no_paths():
@@ -129,12 +129,12 @@ def test_more_failures_than_the_relay_accepts():
 def test_a_run_of_a_different_commit_is_not_reported_for_the_event():
     payload = {"pull_request": {"head": {"sha": OTHER}}}
     with pytest.raises(UsageError, match=f"tested commit {COMMIT}.*requests {OTHER}"):
-        completed_callback_body(relay_leg(), occasion=Event("pull_request", "d", payload))
+        completed_callback_body(relay_leg(), occasion=RelayEvent("pull_request", "d", payload))
 
 
 def test_the_callback_contains_the_event_unchanged():
     relay_body = completed_callback_body(
-        relay_leg(), occasion=Event("push", "d", {"after": COMMIT, "ref": "refs/heads/main"})
+        relay_leg(), occasion=RelayEvent("push", "d", {"after": COMMIT, "ref": "refs/heads/main"})
     )
     assert (relay_body["event_type"], relay_body["delivery_id"]) == ("push", "d")
     assert relay_body["payload"] == {"after": COMMIT, "ref": "refs/heads/main"}
@@ -258,5 +258,5 @@ def test_unknown_commits_and_several_builds_are_usage_errors(tmp_path, capsys):
     "changes", [{"selection": "value/add", "left_out": 3}, {"shard": "1/4"}, {"results": [], "totals": {}}]
 )
 def test_a_restricted_run_is_not_a_success(changes):
-    assert relay.conclusion([relay_leg()]) == "success"
-    assert relay.conclusion([relay_leg(**changes)]) == "failure"
+    assert relay.run_conclusion([relay_leg()]) == "success"
+    assert relay.run_conclusion([relay_leg(**changes)]) == "failure"

@@ -11,18 +11,18 @@ import pytest
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay_readiness
-from conformance.report.relay_readiness import Backend, Run
+from conformance.report.relay_readiness import BackendRun, BackendRuns
 from tests.support.sample_passing_leg import fixed_suite_digest, leg, write_output_folder
 
 NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
 
 
 def run_of_age(days, seconds=600.0, success=True, named=True):
-    return Run(NOW - datetime.timedelta(days=days), seconds, success, named)
+    return BackendRun(NOW - datetime.timedelta(days=days), seconds, success, named)
 
 
 def backend_with_runs(*runs):
-    return Backend("mine", runs, ())
+    return BackendRuns("mine", runs, ())
 
 
 def nightly_runs(number=14, **changes):
@@ -31,7 +31,7 @@ def nightly_runs(number=14, **changes):
 
 def test_two_weeks_of_successful_runs_are_ready():
     ready = backend_with_runs(*nightly_runs())
-    assert (ready.l2(NOW), ready.l3(NOW)) == ("yes", "yes, as far as runs show")
+    assert (ready.l2_status(NOW), ready.l3_status(NOW)) == ("yes", "yes, as far as runs show")
 
 
 @pytest.mark.parametrize(
@@ -52,25 +52,28 @@ def test_two_weeks_of_successful_runs_are_ready():
     ],
 )
 def test_each_unmet_condition_is_reported(runs, lack):
-    assert lack in backend_with_runs(*runs).l3(NOW)
+    assert lack in backend_with_runs(*runs).l3_status(NOW)
 
 
 def test_shares_at_their_limits():
     nine = [*nightly_runs(9), run_of_age(0.1, success=False)]
-    assert relay_readiness.Figures.of(nine).unmet_conditions() == []
-    assert relay_readiness.Figures.of(
+    assert relay_readiness.RunStatistics.from_runs(nine).unmet_conditions() == []
+    assert relay_readiness.RunStatistics.from_runs(
         [*nightly_runs(8), run_of_age(0.1, success=False)]
     ).unmet_conditions() == ["success 88.9%, 90% needed"]
-    assert relay_readiness.Figures.of(nightly_runs(seconds=10_799)).unmet_conditions() == []
+    assert relay_readiness.RunStatistics.from_runs(nightly_runs(seconds=10_799)).unmet_conditions() == []
 
 
 def test_level_2_needs_a_recent_run_with_a_recorded_commit():
-    assert backend_with_runs(run_of_age(1, named=False)).l2(NOW) == "no: no run records its commit of PyTorch"
-    assert backend_with_runs(run_of_age(8)).l2(NOW) == "no: no run in 7 days"
+    assert (
+        backend_with_runs(run_of_age(1, named=False)).l2_status(NOW)
+        == "no: no run records its commit of PyTorch"
+    )
+    assert backend_with_runs(run_of_age(8)).l2_status(NOW) == "no: no run in 7 days"
 
 
 def test_a_run_in_the_future_is_ignored():
-    assert backend_with_runs(run_of_age(-1)).within(7, NOW) == []
+    assert backend_with_runs(run_of_age(-1)).runs_within_days(7, NOW) == []
 
 
 def test_a_folder_of_runs(tmp_path, capsys):

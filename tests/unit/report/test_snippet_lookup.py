@@ -73,8 +73,13 @@ def test_an_id_that_is_not_valid_on_a_command_line_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     failed_leg, row = leg_and_failing_row()
-    assert run_snippets.make_snippet({**row, "id": "p/\0@d"}, "cpu", failed_leg) is None
-    assert run_snippets.make_snippet({**row, "id": "p/" + "s" * 200_000 + "@d"}, "cpu", failed_leg) is None
+    assert run_snippets.make_snippet_in_child_process({**row, "id": "p/\0@d"}, "cpu", failed_leg) is None
+    assert (
+        run_snippets.make_snippet_in_child_process(
+            {**row, "id": "p/" + "s" * 200_000 + "@d"}, "cpu", failed_leg
+        )
+        is None
+    )
     assert capsys.readouterr().err.count("no snippet: ") == 2
 
 

@@ -31,7 +31,7 @@ def time_event(result_id: str, began: float, seconds: float, worker: str = "gw0"
 
 
 def profile_of_events(*events: Any) -> time_profile.TimeProfile:
-    profile = time_profile.profile_of("t-eager", events)
+    profile = time_profile.time_profile_of_leg("t-eager", events)
     assert profile is not None
     return profile
 
@@ -54,7 +54,7 @@ def test_seconds_add_up_by_phase_property_and_subject() -> None:
     ]
     # The stack samples of all phases cover 3.5 s, but the results took 6.5 s. All phases are multiplied by
     # one factor, so that they add up to 6.5 s.
-    scaled = profile.total.scaled()
+    scaled = profile.total.estimated_seconds_by_phase()
     assert list(scaled) == list(PHASES)
     assert sum(scaled.values()) == pytest.approx(6.5)
     assert scaled["oracle"] == pytest.approx(6.5 * 2.0 / 3.5)
@@ -101,7 +101,7 @@ def test_two_attempts_of_a_result_are_one_result_with_the_sum_of_times() -> None
 
 
 def test_a_run_without_time_events_has_no_profile(tmp_path: Path) -> None:
-    assert time_profile.profile_of("t", []) is None
+    assert time_profile.time_profile_of_leg("t", []) is None
     Journal(tmp_path / "journal.jsonl").close()
     assert time_profile.write_profile(tmp_path, [tmp_path / "journal.jsonl"]) == []
     assert not (tmp_path / "conformance-profile.html").exists()

@@ -21,10 +21,10 @@ from conformance.model.verdicts import CaseId, Failure, Kind, ResultId, Verdict
 from conformance.properties.registry import find_property
 from conformance.reproduction import script, shrinking, snippet_call_checks, snippet_runtime
 from conformance.reproduction.dead_code import needed_statements
-from conformance.reproduction.inline_source import Collector, text_of
-from conformance.reproduction.literals import Writer
-from conformance.reproduction.module_ast import Place, Unwritable, statements_by_name
-from conformance.reproduction.rerun import Trial, failure_signature
+from conformance.reproduction.inline_source import DefinitionCollector, statements_text
+from conformance.reproduction.literals import ExpressionWriter
+from conformance.reproduction.module_ast import NotWritableAsSource, Place, statements_by_name
+from conformance.reproduction.rerun import RerunTrial, failure_signature
 from conformance.reproduction.snippet_data import RELATIONS, SnippetData
 from conformance.samples import operators as samples
 from conformance.samples.operators import Sample
@@ -36,11 +36,11 @@ from conformance.worker.executor import Executor
 
 def value_from_source_text(value: Any, *, share: Any = None) -> Any:
     """Write a value as source text, execute the text, and return the resulting value."""
-    collector = Collector()
-    writer = Writer(collector)
-    writer.share(value if share is None else share)
+    collector = DefinitionCollector()
+    writer = ExpressionWriter(collector)
+    writer.register_shared_tensors(value if share is None else share)
     text = writer.write(value)
-    lines = [*sorted(collector.imports), collector.text(), *writer.statements, f"made = {text}"]
+    lines = [*sorted(collector.imports), collector.definitions_text(), *writer.statements, f"made = {text}"]
     space: dict[str, Any] = {"torch": torch, "math": math}
     for name in ("base64", "zlib", "types", "functools", "operator"):
         space[name] = __import__(name)
@@ -135,7 +135,7 @@ def test_the_source_text_of_nan_and_infinity() -> None:
 
 
 def test_every_operator_of_the_database_has_source_text() -> None:
-    writer = Writer(Collector())
+    writer = ExpressionWriter(DefinitionCollector())
     for subject in torch_databases.subjects("operator"):
         for name in ("op", "method_variant", "inplace_variant", "operator_variant", "gradcheck_wrapper"):
             writer.write(getattr(subject.info, name))
@@ -168,13 +168,15 @@ def test_the_source_text_of_a_wrapper_computes_the_same() -> None:
 
 
 def test_a_value_without_source_text_is_reported() -> None:
-    with pytest.raises(Unwritable, match="cannot be written as a literal"):
-        Writer(Collector()).write(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    with pytest.raises(NotWritableAsSource, match="cannot be written as a literal"):
+        ExpressionWriter(DefinitionCollector()).write(
+            torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+        )
 
 
 @pytest.mark.parametrize("name", ["limit", "_for"])
 def test_generated_names_hide_no_name_and_are_not_keywords(name: str) -> None:
-    collector = Collector()
+    collector = DefinitionCollector()
     own = collector.temporary_name(name)
     text = collector.with_readable_names(
         f"def f(limit):\n    return {own}(limit)\n\n\n{own} = abs\nfound = f(-3)"
@@ -189,10 +191,10 @@ def test_names_of_one_assignment_are_copied_together(tmp_path: Path, monkeypatch
         "ONE, (TWO, _) = 1, (2, 3)\n\n\ndef both():\n    return ONE + TWO\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    collector = Collector(is_inlined=lambda module: module == "two_names")
-    name = collector.require("two_names", "both")
+    collector = DefinitionCollector(is_inlined=lambda module: module == "two_names")
+    name = collector.add_definition("two_names", "both")
     space: dict[str, Any] = {}
-    exec(collector.with_readable_names(f"{collector.text()}\nmade = {name}()"), space)
+    exec(collector.with_readable_names(f"{collector.definitions_text()}\nmade = {name}()"), space)
     assert space["made"] == 3
 
 
@@ -202,18 +204,21 @@ def test_a_block_that_becomes_empty_is_valid(tmp_path: Path, monkeypatch: pytest
     text += "    if x:\n        from empty_block import g\n    return g()\n\n\ndef g():\n    return 5\n"
     (tmp_path / "empty_block.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    collector = Collector(is_inlined=lambda module: module == "empty_block")
-    name = collector.require("empty_block", "f")
+    collector = DefinitionCollector(is_inlined=lambda module: module == "empty_block")
+    name = collector.add_definition("empty_block", "f")
     space: dict[str, Any] = {}
-    exec(collector.with_readable_names(f"import contextlib\n{collector.text()}\nmade = {name}(1)"), space)
+    exec(
+        collector.with_readable_names(f"import contextlib\n{collector.definitions_text()}\nmade = {name}(1)"),
+        space,
+    )
     assert space["made"] == 5
 
 
 def test_a_definition_is_copied_with_its_dependencies() -> None:
-    collector = Collector()
-    name = collector.require("conformance.model.verdicts", "ResultId")
+    collector = DefinitionCollector()
+    name = collector.add_definition("conformance.model.verdicts", "ResultId")
     text = collector.with_readable_names(
-        "\n".join([*sorted(collector.imports), collector.text(), f"made = {name}"])
+        "\n".join([*sorted(collector.imports), collector.definitions_text(), f"made = {name}"])
     )
     assert "conformance" not in text.replace("of the conformance", "")
     space: dict[str, Any] = {"__name__": "snippet"}
@@ -232,10 +237,10 @@ def test_lambdas_and_closures_are_copied() -> None:
 
         return scaled
 
-    writer = Writer(Collector(is_inlined=lambda module: module == __name__))
+    writer = ExpressionWriter(DefinitionCollector(is_inlined=lambda module: module == __name__))
     text = writer.write((adder(2), scaler(3), lambda x, double=2: x * double))
     space: dict[str, Any] = {}
-    exec(writer.collector.with_readable_names(f"{writer.collector.text()}\nmade = {text}"), space)
+    exec(writer.collector.with_readable_names(f"{writer.collector.definitions_text()}\nmade = {text}"), space)
     added, scaled, doubled = space["made"]
     assert (added(1), scaled(5), scaled(5, times=2), doubled(4)) == (3, 18, 13, 8)
 
@@ -266,10 +271,10 @@ def test_names_of_inner_scopes_hide_names_of_the_module(
         """
     (tmp_path / "scopes.py").write_text(textwrap.dedent(text))
     monkeypatch.syspath_prepend(str(tmp_path))
-    collector = Collector(is_inlined=lambda module: module == "scopes")
-    name = collector.require("scopes", "bound")
+    collector = DefinitionCollector(is_inlined=lambda module: module == "scopes")
+    name = collector.add_definition("scopes", "bound")
     space: dict[str, Any] = {}
-    exec(collector.with_readable_names(f"{collector.text()}\nmade = {name}()"), space)
+    exec(collector.with_readable_names(f"{collector.definitions_text()}\nmade = {name}()"), space)
     assert space["made"] == ([2, 1], 7, 2, {"7": 7}, 1)
 
 
@@ -295,7 +300,7 @@ def test_unused_definitions_are_omitted() -> None:
 
         _q5q_x = 1
         """
-    needed_text = text_of(needed_statements(ast.parse(textwrap.dedent(text)).body, "_q1q_A().used()"))
+    needed_text = statements_text(needed_statements(ast.parse(textwrap.dedent(text)).body, "_q1q_A().used()"))
     names = {
         node.name
         for node in ast.walk(ast.parse(needed_text))
@@ -335,7 +340,7 @@ def test_every_check_that_call_snippets_use_exists() -> None:
 # Tests of shrinking, with an injected fault on the CPU
 
 
-def trial_with_broken_operator(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
+def trial_with_broken_operator(name: str, dtype: str, breaks: Any, *, property: str = "value") -> RerunTrial:
     whole = torch_databases.find("operator", name)
     info = copy.copy(whole.info)
     right = info.op
@@ -343,15 +348,15 @@ def trial_with_broken_operator(name: str, dtype: str, breaks: Any, *, property: 
     target = Target("cpu", None, "cpu", frozenset({dtype}), {})
     identity = ResultId(CaseId(property, name), dtype)
     samples.clear_cache()
-    return Trial(
+    return RerunTrial(
         Executor(target), find_property("operator", property), Subject("operator", name, info), identity
     )
 
 
-def shrink_first_failure(trial: Trial, **options: Any) -> shrinking.Shrunk:
+def shrink_first_failure(trial: RerunTrial, **options: Any) -> shrinking.ShrinkingResult:
     result = trial.run()
     assert result.verdict is Verdict.FAIL
-    return shrinking.shrink_samples(trial, result.failures[0], number=None, **options)
+    return shrinking.shrink_samples(trial, result.failures[0], sample_index=None, **options)
 
 
 def test_a_fault_in_all_results_shrinks_to_one_number() -> None:
@@ -404,7 +409,7 @@ def test_shrinking_does_not_accept_a_different_failure() -> None:
     trial = trial_with_broken_operator("exp", "float32", breaks)
     result = trial.run()
     wrong = next(failure for failure in result.failures if failure.kind is Kind.VALUE)
-    shrunk_sample = shrinking.shrink_samples(trial, wrong, number=None)
+    shrunk_sample = shrinking.shrink_samples(trial, wrong, sample_index=None)
     assert shrunk_sample.sample.input.numel() >= 6
     assert shrunk_sample.failure.kind is Kind.VALUE
 
@@ -428,9 +433,9 @@ def test_shrinking_ends_with_its_time_budget() -> None:
 def test_shrinking_restores_the_shared_samples() -> None:
     trial = trial_with_broken_operator("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
     trial.run()
-    before = {key: len(sample_set) for key, sample_set in trial.sets().items()}
+    before = {key: len(sample_set) for key, sample_set in trial.used_sample_sets().items()}
     shrink_first_failure(trial)
-    assert {key: len(sample_set) for key, sample_set in trial.sets().items()} == before
+    assert {key: len(sample_set) for key, sample_set in trial.used_sample_sets().items()} == before
     assert not samples.modified_samples()
 
 

@@ -42,7 +42,7 @@ def name_of_change_list(old: str | None, new: str | None) -> str:
     lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     categories = [name for name in lists if getattr(pair, name)]
     assert len(categories) <= 1 and pair.unchanged == 1 + (not categories)
-    assert pair.worse is (categories in (["regressed"], ["changed"], ["vanished"]))
+    assert pair.has_worse_results is (categories in (["regressed"], ["changed"], ["vanished"]))
     return categories[0] if categories else "unchanged"
 
 
@@ -118,7 +118,10 @@ def test_a_changed_failure_is_reported_with_its_difference(
 ) -> None:
     report = difference.compare_runs(old, new)
     (pair,) = report.pairs
-    assert ([change.how for change in pair.changed], report.worse) == ([how] if how else [], bool(how))
+    assert ([change.how for change in pair.changed], report.has_worse_results) == (
+        [how] if how else [],
+        bool(how),
+    )
     text = "\n".join(diff.comparison_lines(report))
     assert ("failing in another way" in text) is bool(how) and how in text
     rows = difference.to_json(report)["legs"][0]["changed"]
@@ -154,7 +157,7 @@ def test_a_vanished_result_counts_only_if_the_run_should_have_it(change: dict[st
     (new,) = legs_with_verdicts(a="pass")
     new = {**new, **change, "digests": {**new["digests"], **change.get("digests", {})}}
     report = difference.compare_runs(legs_with_verdicts(a="pass", b="pass"), [new])
-    assert (report.pairs[0].excuse, report.worse) == (excuse, not excuse)
+    assert (report.pairs[0].excuse, report.has_worse_results) == (excuse, not excuse)
     text = "\n".join(diff.comparison_lines(report))
     assert (
         f"  vanished{', not counted as regressions because ' + excuse if excuse else ''}:\n"

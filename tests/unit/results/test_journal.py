@@ -33,7 +33,7 @@ def test_a_damaged_line_does_not_affect_other_lines(
 
 def test_a_growing_journal_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    tail = journal.Tail(path)
+    tail = journal.JournalTail(path)
     assert list(tail.read()) == []
     path.write_text('{"event":"a"}\n{"eve')
     assert [event["event"] for event in tail.read()] == ["a"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conformance.errors import UsageError
-from conformance.plan.run_request import Request
+from conformance.plan.run_request import RunRequest
 from conformance.report import output_files
 from conformance.results import run_folder
 from conformance.target import file as target_file
@@ -38,9 +38,9 @@ def test_a_broader_run_is_not_replaced_by_a_restricted_run(
 ) -> None:
     output_files.write_reports(tmp_path, [make_leg(**before)])
     options: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
-    chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **options)
+    chosen = RunRequest(target=target_file.load("cpu"), target_argument="cpu", **options)
     if not refused:
-        run_folder.check_replaces_no_unrestricted_run(chosen)
+        run_folder.check_keeps_unrestricted_run(chosen)
         return
     with pytest.raises(UsageError, match="contains an unrestricted run"):
-        run_folder.check_replaces_no_unrestricted_run(chosen)
+        run_folder.check_keeps_unrestricted_run(chosen)

@@ -33,7 +33,7 @@ class FakeRounds:
         self.options = self
         self._processes = processes
 
-    def processes(self, mode: str) -> int:
+    def process_count(self, mode: str) -> int:
         return self._processes
 
 

@@ -29,7 +29,7 @@ class SimulatedRounds(Rounds):
     def __init__(self, plan: Plan, workers: int, crashes: Crashes) -> None:
         self.run_state = RunState()
         self.journal: Any = types.SimpleNamespace(write=self._write)
-        self.options: Any = types.SimpleNamespace(workers_of=lambda mode: workers, workers=workers, seed=0)
+        self.options: Any = types.SimpleNamespace(worker_count=lambda mode: workers, workers=workers, seed=0)
         self.mode = "eager"
         self.warm = None
         self.crashes = crashes
@@ -43,7 +43,13 @@ class SimulatedRounds(Rounds):
         return 0
 
     def run(
-        self, plan: Plan, *, workers: int, attempt: int, patient: bool = False, alone: bool = False
+        self,
+        plan: Plan,
+        *,
+        workers: int,
+        attempt: int,
+        continue_after_losses: bool = False,
+        alone: bool = False,
     ) -> None:
         cases = {f"{case.kind}.{case.property}/{case.kind}.{case.subject}": case for case in plan.cases}
 
@@ -175,7 +181,7 @@ def rerun_failures(crashes_again: Crashes) -> SimulatedRounds:
     )
     rounds.deaths, rounds.crashes = 0, crashes_again
     before = rounds.run_state.last_attempt()
-    rerun_results(rounds, plan.only(failed))
+    rerun_results(rounds, plan.with_results(failed))
     assert all(rounds.run_state.has_attempt(name, before + 1) for name in failed)
     return rounds
 

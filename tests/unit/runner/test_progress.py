@@ -52,7 +52,7 @@ def test_the_progress_line(verdicts, says):
         ]
         for index, verdict in enumerate(verdicts)
     }
-    assert progress_of(run_state).line(2.0) == f"leg: {says}"
+    assert progress_of(run_state).progress_line(2.0) == f"leg: {says}"
 
 
 def test_the_progress_line_counts_parity_apart() -> None:
@@ -65,6 +65,6 @@ def test_the_progress_line_counts_parity_apart() -> None:
         for index, basis in enumerate(("parity", "parity", "documented"))
     }
     progress = progress_of(run_state)
-    assert "3 failing, expected ones included, 2/s" in progress.line(2.0)
+    assert "3 failing, expected ones included, 2/s" in progress.progress_line(2.0)
     run_state.header = {"parity": "apart"}
-    assert "1 failing, expected ones included, 2 parity, 2/s" in progress.line(2.0)
+    assert "1 failing, expected ones included, 2 parity, 2/s" in progress.progress_line(2.0)

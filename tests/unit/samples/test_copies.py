@@ -190,13 +190,13 @@ def test_modules_and_optimizers_are_copied_with_the_layouts_that_the_device_has(
         seed=0,
         module_cls=torch.nn.Identity,
     )
-    [copied], _ = sample.arguments(copies.copier_to(target))
+    [copied], _ = sample.arguments(copies.make_copier(target))
     assert copied.is_contiguous() and torch.equal(copied, expanded)
     assert not sample.arguments()[0][0].is_contiguous()
 
 
 def test_properties_copy_to_the_device_by_copier_to() -> None:
-    """Properties create copiers with ``copier_to``. A ``Copier`` that a property creates itself would not
+    """Properties create copiers with ``make_copier``. A ``Copier`` that a property creates itself would not
     know which layouts the device supports.
     """
     sources = (ROOT / "conformance" / "properties").rglob("*.py")

@@ -7,13 +7,13 @@ import math
 import torch
 from torch.testing._internal.opinfo.core import SampleInput
 
-from conformance.samples.defined_inputs import with_documented_results
+from conformance.samples.defined_inputs import inputs_with_documented_results
 
 
 def test_nan_is_kept_if_its_result_is_documented() -> None:
     sample_inputs = [SampleInput(torch.tensor([math.nan, 2.0]), args=(torch.tensor([1.0, math.nan]),))]
-    assert with_documented_results("maximum", sample_inputs) is sample_inputs
-    (changed,) = with_documented_results("hypot", sample_inputs)
+    assert inputs_with_documented_results("maximum", sample_inputs) is sample_inputs
+    (changed,) = inputs_with_documented_results("hypot", sample_inputs)
     assert changed.input.tolist() == [1.0, 2.0]
     assert changed.args[0].tolist() == [1.0, 1.0]
     assert sample_inputs[0].input.isnan().any()
@@ -21,7 +21,7 @@ def test_nan_is_kept_if_its_result_is_documented() -> None:
 
 def test_requires_grad_is_kept() -> None:
     sample_inputs = [SampleInput(torch.tensor([math.nan], requires_grad=True))]
-    (changed,) = with_documented_results("nn.functional.hardshrink", sample_inputs)
+    (changed,) = inputs_with_documented_results("nn.functional.hardshrink", sample_inputs)
     assert changed.input.requires_grad
     assert changed.input.is_leaf
 
@@ -33,7 +33,7 @@ def test_cpu_only_linalg_drivers_are_omitted() -> None:
     ]
     assert [
         sample_input.kwargs["driver"]
-        for sample_input in with_documented_results("linalg.lstsq", sample_inputs)
+        for sample_input in inputs_with_documented_results("linalg.lstsq", sample_inputs)
     ] == [
         "gels",
         None,

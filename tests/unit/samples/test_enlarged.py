@@ -17,7 +17,7 @@ def first_enlargement(operator: str, sample: Sample) -> Enlargement:
 
 
 def enlarged_sample(operator: str, sample: Sample, size: int) -> Sample:
-    grown_sample = first_enlargement(operator, sample).enlarged_to(size)
+    grown_sample = first_enlargement(operator, sample).enlarge_sample(size)
     assert grown_sample is not None
     return grown_sample
 
@@ -47,7 +47,7 @@ def test_a_batch_grows_in_all_tensors_together() -> None:
 def test_an_enlarged_dimension_still_contains_the_indexed_elements() -> None:
     sample = Sample(0, ramp(10, 3), (0, torch.tensor([9, 8])))
     for way in enlargements(find("operator", "index_select"), sample):
-        small = way.enlarged_to(2)
+        small = way.enlarge_sample(2)
         if small is not None and way.change.dimension is not None:
             assert small.input.shape == (10, 3)
             small.call(torch.index_select)
@@ -56,7 +56,7 @@ def test_an_enlarged_dimension_still_contains_the_indexed_elements() -> None:
 def test_no_enlargement_squares_the_result_of_an_outer_product() -> None:
     sample = Sample(0, ramp(8), (ramp(8),))
     for way in enlargements(find("operator", "outer"), sample):
-        at = way.enlarged_to(256)
+        at = way.enlarge_sample(256)
         assert at is not None and at.call(torch.outer).numel() <= 8 * 256
 
 

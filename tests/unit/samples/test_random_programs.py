@@ -15,7 +15,7 @@ from conformance.samples.random_programs.generator import DTYPES, generate_progr
 from conformance.samples.random_programs.program import InputSpec, Program, Step, run_program
 from conformance.samples.random_programs.shrink import smaller_programs
 from conformance.samples.random_programs.step_arguments import StepRejected
-from conformance.samples.random_programs.steps import FORMS, form_texts
+from conformance.samples.random_programs.steps import FORMS, step_form_texts
 from conformance.samples.random_programs.validity import storage_id, trace_program
 
 SEEDS = {"float32": 500, "bfloat16": 250, "int64": 250, "bool": 250}
@@ -73,7 +73,7 @@ def test_every_value_is_exact(programs_by_dtype: dict[str, list[Program]]) -> No
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_form_occurs(programs_by_dtype: dict[str, list[Program]], dtype: str) -> None:
     used_forms = {step.form for program in programs_by_dtype[dtype] for step in program.steps}
-    declared_forms = {text for kind in ("call", "view", "write") for text in form_texts(kind, dtype)}
+    declared_forms = {text for kind in ("call", "view", "write") for text in step_form_texts(kind, dtype)}
     assert used_forms == declared_forms
 
 
@@ -154,6 +154,6 @@ def test_the_text_of_a_program_computes_the_same() -> None:
     exec(program.describe(), scope)
     assert all_equal([scope[name] for name in program.names], run_program(program, program.inputs()))  # type: ignore[misc]
     steps: list[None] = []
-    program.function(lambda: steps.append(None), {0, 1})(*program.inputs())
+    program.as_function(lambda: steps.append(None), {0, 1})(*program.inputs())
     assert len(steps) == 2
-    assert program.marks() == program.marks() <= {0, 1}
+    assert program.steps_with_mark() == program.steps_with_mark() <= {0, 1}

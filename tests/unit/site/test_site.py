@@ -660,7 +660,7 @@ def test_badges_are_valid_and_escaped():
 def test_the_age_of_a_result():
     at = datetime.datetime(2026, 1, 10, tzinfo=datetime.timezone.utc)
     assert [
-        matrix_cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)
+        matrix_cells.run_age(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)
     ] == [*("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")]
 
 

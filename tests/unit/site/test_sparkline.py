@@ -17,14 +17,14 @@ def day_of_january(number: int) -> datetime.datetime:
 
 
 def test_the_points_of_a_trend_line() -> None:
-    trend = Trend.of([(day_of_january(1), 0.5), (day_of_january(2), 1.0), (day_of_january(5), 0.75)])
+    trend = Trend.from_values([(day_of_january(1), 0.5), (day_of_january(2), 1.0), (day_of_january(5), 0.75)])
     assert trend is not None
     assert (trend.first.day, trend.last.day, trend.low, trend.high) == (1, 5, 0.5, 1.0)
     assert trend.points == "0.0,57.0 75.0,3.0 300.0,30.0"
 
 
 def test_a_step_line_keeps_each_value_until_the_next() -> None:
-    trend = Trend.of(
+    trend = Trend.from_values(
         [(day_of_january(1), 0), (day_of_january(2), 2), (day_of_january(3), 2), (day_of_january(5), 1)],
         steps=True,
     )
@@ -33,8 +33,8 @@ def test_a_step_line_keeps_each_value_until_the_next() -> None:
 
 
 def test_one_value_has_no_trend_and_equal_values_are_a_horizontal_line() -> None:
-    assert Trend.of([(day_of_january(1), 0.5)]) is None
-    trend = Trend.of([(day_of_january(1), 0.5), (day_of_january(1), 0.5)])
+    assert Trend.from_values([(day_of_january(1), 0.5)]) is None
+    trend = Trend.from_values([(day_of_january(1), 0.5), (day_of_january(1), 0.5)])
     assert trend is not None and trend.points == "0.0,57.0 0.0,57.0"
 
 
@@ -43,6 +43,6 @@ def test_the_mutation_score_of_each_level_has_a_trend(monkeypatch: pytest.Monkey
     levels = dict.fromkeys(LEVELS, LevelScore(95, 100, 48, 50))
     scores = MutationScores("mine", "eager", "2.13", "2026-01-02", levels, (earlier,))
     monkeypatch.setattr(MutationScores, "read", staticmethod(lambda: scores))
-    trends = {level_trend.level: level_trend.trend for level_trend in suite_health.detection_trends()}
+    trends = {level_trend.level: level_trend.trend for level_trend in suite_health.mutation_score_trends()}
     assert list(trends) == ["bringup", "core", "training", "full"]
     assert (trends["full"].low, trends["full"].high) == (0.9, 0.95)

@@ -25,16 +25,16 @@ aten = torch.ops.aten
     ],
 )
 def test_functional_in_place_and_out_overloads_are_found(op: object, in_place: object, out: object) -> None:
-    assert overloads.in_place_of(op) is in_place
-    assert overloads.out_of(op) is out
+    assert overloads.in_place_form_of(op) is in_place
+    assert overloads.out_form_of(op) is out
     for form in (in_place, out):
         if form is not None:
-            assert overloads.function_of(form) is op
+            assert overloads.functional_form_of(form) is op
 
 
 def test_an_overload_without_a_functional_form_is_its_own_function() -> None:
-    assert overloads.function_of(aten.copy_.default) in (aten.copy.default, aten.copy_.default)
-    assert overloads.function_of(aten.add.Tensor) is aten.add.Tensor
+    assert overloads.functional_form_of(aten.copy_.default) in (aten.copy.default, aten.copy_.default)
+    assert overloads.functional_form_of(aten.add.Tensor) is aten.add.Tensor
 
 
 def test_names_of_overloads() -> None:

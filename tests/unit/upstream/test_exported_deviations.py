@@ -8,7 +8,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.upstream import exported_deviations
-from conformance.upstream.exported_deviations import Deviation, NotExported
+from conformance.upstream.exported_deviations import DeviatingResult, NotExported
 from conformance.upstream.matching_tests import Databases
 from tests.support.sample_deviating_leg import leg, row
 
@@ -18,7 +18,7 @@ KNOWN = Databases({"add": "BinaryUfuncInfo"}, {"nn.Linear": False}, frozenset({"
 @pytest.mark.parametrize("verdict", ["fail", "xfail"])
 def test_a_failure_is_expected_and_not_skipped(verdict):
     deviation = exported_deviations.deviation_of(row("out/add@float32", verdict, "metadata", "value"))
-    assert isinstance(deviation, Deviation) and not deviation.ends_process
+    assert isinstance(deviation, DeviatingResult) and not deviation.ends_process
     assert deviation.reason == "metadata, value: off by 1"
 
 
@@ -28,14 +28,16 @@ def test_a_failure_is_expected_and_not_skipped(verdict):
 )
 def test_only_crashes_and_timeouts_are_skipped(verdict, kinds):
     deviation = exported_deviations.deviation_of(row("out/add@float32", verdict, *kinds))
-    assert isinstance(deviation, Deviation) and deviation.ends_process
+    assert isinstance(deviation, DeviatingResult) and deviation.ends_process
 
 
 def test_an_attempt_that_crashed_counts():
     attempts = [{"verdict": "crash", "attempt": 1, "seconds": 1.0, "kinds": ["crash"]}]
     deviation = exported_deviations.deviation_of(row("out/add@float32", "xfail", "value", attempts=attempts))
     assert (
-        isinstance(deviation, Deviation) and deviation.kinds == ("value", "crash") and deviation.ends_process
+        isinstance(deviation, DeviatingResult)
+        and deviation.kinds == ("value", "crash")
+        and deviation.ends_process
     )
 
 
@@ -43,7 +45,7 @@ def test_a_refusal_is_a_deviation():
     deviation = exported_deviations.deviation_of(
         row("value/add@int8", "unsupported", notes=["no such kernel"])
     )
-    assert isinstance(deviation, Deviation)
+    assert isinstance(deviation, DeviatingResult)
     assert (deviation.kinds, deviation.message) == (("refused",), "no such kernel")
 
 

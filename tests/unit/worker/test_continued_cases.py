@@ -18,12 +18,18 @@ def test_results_that_have_begun_are_included_after_the_mark(tmp_path: Path) -> 
     journal = Journal(tmp_path / "journal.jsonl")
     write_begin_events(journal, "p/s@int64", "p/s2@int64")
     begun, begun_again = BegunResults(tmp_path, 1), BegunResults(tmp_path, 2)
-    assert not begun.include("a::x[p/s]", "p/s@int64")
-    continued_cases.mark(tmp_path, "a::x[p/s]")
-    assert begun.include("a::x[p/s]", "p/s@int64") and not begun.include("a::x[p/s]", "p/s@float32")
-    assert not begun.include("b::x[p/s]", "p/s@int64") and not begun_again.include("a::x[p/s]", "p/s@int64")
+    assert not begun.includes_result("a::x[p/s]", "p/s@int64")
+    continued_cases.mark_as_continued(tmp_path, "a::x[p/s]")
+    assert begun.includes_result("a::x[p/s]", "p/s@int64") and not begun.includes_result(
+        "a::x[p/s]", "p/s@float32"
+    )
+    assert not begun.includes_result("b::x[p/s]", "p/s@int64") and not begun_again.includes_result(
+        "a::x[p/s]", "p/s@int64"
+    )
     write_begin_events(journal, "p/s@float32")
-    assert begun.include("a::x[p/s]", "p/s@float32") and begun.include("a::x[p/s]", "p/s@int64")
+    assert begun.includes_result("a::x[p/s]", "p/s@float32") and begun.includes_result(
+        "a::x[p/s]", "p/s@int64"
+    )
     continued_cases.remove_marks(tmp_path)
-    assert not begun.include("a::x[p/s]", "p/s@int64")
+    assert not begun.includes_result("a::x[p/s]", "p/s@int64")
     continued_cases.remove_marks(tmp_path)  # accepts that no mark is left

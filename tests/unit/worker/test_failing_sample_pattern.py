@@ -18,12 +18,12 @@ from conformance.samples.operators import Sample
 from conformance.target.file import load
 from conformance.worker import failing_sample_pattern
 from conformance.worker.executor import Executor
-from conformance.worker.failing_sample_pattern import SampleWatch
+from conformance.worker.failing_sample_pattern import SampleFeatureRecorder
 from tests.support.sample_legs import leg
 
 
 def features_of(*inputs: Any, **keywords: list[Any]) -> dict[int, set[str]]:
-    watch = SampleWatch()
+    watch = SampleFeatureRecorder()
     for index, value in enumerate(inputs):
         tensors = value if isinstance(value, tuple) else (value,)
         keyword_values = {
@@ -154,17 +154,17 @@ def test_a_cause_sums_the_patterns_of_its_results() -> None:
     group = cause_with_patterns(
         pattern_record(strided, 20, 20, 100), pattern_record(strided, 11, 11, 12), None
     )
-    assert group.pattern() == (
+    assert group.sample_pattern_sentence() == (
         "fails in 31 of 31 samples in which an input is not contiguous, and in 0 of 112 others"
     )
     group = cause_with_patterns(pattern_record(f"not: {strided}", 3, 5, 1000))
-    assert group.pattern() == (
+    assert group.sample_pattern_sentence() == (
         "fails in 0 of 1,000 samples in which an input is not contiguous, and in 3 of 5 others"
     )
     assert (
         cause_with_patterns(
             pattern_record(strided, 2, 2, 2), pattern_record("an input holds NaN", 2, 2, 2)
-        ).pattern()
+        ).sample_pattern_sentence()
         == ""
     )
-    assert cause_with_patterns(None).pattern() == ""
+    assert cause_with_patterns(None).sample_pattern_sentence() == ""

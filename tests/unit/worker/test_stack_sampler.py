@@ -37,8 +37,8 @@ ATTEMPT = function_in_file("framework/calls.py", "attempt_on")
 TRIED = function_in_file("framework/calls.py", "attempt")
 COMPARE = function_in_file("framework/compare.py")
 FACT = function_in_file("framework/recorder.py")
-ON_CPU = function_in_file("behaviours/behaviour.py", "on_cpu")
-ON_TARGET = function_in_file("behaviours/behaviour.py", "on_target")
+ON_CPU = function_in_file("behaviours/behaviour.py", "run_on_cpu_reference")
+ON_TARGET = function_in_file("behaviours/behaviour.py", "run_on_target")
 LAB = function_in_file("behaviours/lab.py")
 
 
@@ -62,9 +62,9 @@ LAB = function_in_file("behaviours/lab.py")
 )
 def test_time_belongs_to_the_innermost_phase(stack: tuple[Callable[..., None], ...], phase: str) -> None:
     sampler = StackSampler(0.002)
-    sampler.begin()
+    sampler.begin_result()
     stack[0](*stack[1:])
-    spent = sampler.end()
+    spent = sampler.end_result()
     sampler.close()
     assert max(spent, key=spent.__getitem__) == phase
     assert spent[phase] == pytest.approx(0.06, abs=0.04)
@@ -75,25 +75,25 @@ def test_a_call_that_holds_the_gil_is_attributed_when_it_ends() -> None:
         sum(range(6_000_000))
 
     sampler = StackSampler(0.002)
-    sampler.begin()
+    sampler.begin_result()
     start = time.perf_counter()
     PROPERTY(ATTEMPT, busy)
     elapsed = time.perf_counter() - start
     HARNESS()
-    spent = sampler.end()
+    spent = sampler.end_result()
     sampler.close()
     assert spent.get("device", 0.0) + spent.get("property", 0.0) > 0.5 * elapsed
 
 
 def test_results_do_not_share_their_time() -> None:
     sampler = StackSampler(0.002)
-    sampler.begin()
+    sampler.begin_result()
     PROPERTY(SAMPLES)
-    first = sampler.end()
+    first = sampler.end_result()
     time.sleep(0.05)  # between two results
-    sampler.begin()
+    sampler.begin_result()
     PROPERTY(COMPARE)
-    second = sampler.end()
+    second = sampler.end_result()
     sampler.close()
     assert first["samples"] > 0.03 and "compare" not in first
     assert second["compare"] > 0.03 and "samples" not in second

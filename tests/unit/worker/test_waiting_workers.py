@@ -55,11 +55,11 @@ class SimulatedMachine:
 
     def pass_seconds(self, seconds: int, busy: tuple[FakeNode, ...] = ()) -> None:
         for _ in range(seconds):
-            self.watch.look()
+            self.watch.report_waiting_workers()
             self.now += 1.0
             for node in busy:
                 self.used[node.pid] = (self.used[node.pid] or 0.0) + 0.9
-        self.watch.look()
+        self.watch.report_waiting_workers()
 
 
 def test_an_idle_worker_waits_and_a_busy_one_does_not() -> None:

@@ -76,12 +76,12 @@ def graphs_run_on_other_values(lab: Lab) -> None:
         mixed = lab.parity("No page says that a number of the host may be combined with a device tensor")
         with mixed if name == "a number of the host" else contextlib.nullcontext():
             for sizes in SIZES:
-                graph = torch_testing_internals.graph_of(function, *give(), sizes=sizes)
+                graph = torch_testing_internals.graph_of_function(function, *give(), sizes=sizes)
                 inputs = give()
                 result = graph(*inputs)
                 lab.same(f"{name}, {sizes}", [leaf.detach() for leaf in leaves(result)])
                 lab.holds(f"{name}, {sizes}: as without", trees_are_equal(result, function(*inputs)))
-    torch_testing_internals.graph_of(lambda a: a * 2, x)
+    torch_testing_internals.graph_of_function(lambda a: a * 2, x)
     lab.same("inputs after the trace", (x, y))
 
 
@@ -104,18 +104,20 @@ def graphs_with_constants(lab: Lab) -> None:
         return torch.full((2, 3), 1.0, device=lab.device) * value
 
     for sizes in SIZES:
-        graph = torch_testing_internals.graph_of(fill_times_written_scalar, sizes=sizes)
+        graph = torch_testing_internals.graph_of_function(fill_times_written_scalar, sizes=sizes)
         lab.expect(f"written, {sizes}", graph(), torch.full((2, 3), 3.0))
         lab.expect(f"written, {sizes}: second run", graph(), torch.full((2, 3), 3.0))
     x = lab.integers(3)
     if lab.target.capable("random"):
-        graph = torch_testing_internals.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
+        graph = torch_testing_internals.graph_of_function(
+            lambda a: a + torch.randn(a.shape, device=a.device), x
+        )
         with lab.parity("No page lists the operators that a graph names for a call"):
             lab.holds("random numbers are in the graph", "aten.randn.default" in operator_names(graph))
-    graph = torch_testing_internals.graph_of(lambda a: torch.empty_like(a), x)
+    graph = torch_testing_internals.graph_of_function(lambda a: torch.empty_like(a), x)
     with lab.parity("No page lists the operators that a graph names for a call"):
         lab.same("operators of empty_like", operator_names(graph))
-    graph = torch_testing_internals.graph_of(torch.ops.aten.alias, x, sizes="fake")
+    graph = torch_testing_internals.graph_of_function(torch.ops.aten.alias, x, sizes="fake")
     with lab.parity("No page lists the operators that a graph names for a call"):
         lab.same("an alias", operator_names(graph))
     lab.shares("an alias from the graph and the graph's input", graph(x), x)
@@ -165,7 +167,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         ),
     }
     for name, (function, first, second) in functions.items():
-        graph = torch_testing_internals.graph_of(
+        graph = torch_testing_internals.graph_of_function(
             function, *(lab.integers(*size) for size in first), sizes="symbolic"
         )
         inputs = [lab.integers(*size) for size in second]
@@ -177,7 +179,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         a.resize_(b.size(0))
         a.fill_(1)
 
-    graph = torch_testing_internals.graph_of(
+    graph = torch_testing_internals.graph_of_function(
         resize_and_fill, torch.empty(0, device=lab.device), lab.integers(2), sizes="symbolic"
     )
     small = torch.empty(0, device=lab.device)
@@ -188,7 +190,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         a[mask, 0] = a[mask, 0] * -1
 
     mask = lab.put([True, False, True, True])
-    graph = torch_testing_internals.graph_of(
+    graph = torch_testing_internals.graph_of_function(
         negate_masked_elements, lab.integers(4, 3), mask, sizes="symbolic"
     )
     actual = lab.integers(4, 3)
@@ -221,13 +223,13 @@ def graphs_refuse_values(lab: Lab) -> None:
     for sizes in SIZES:
         lab.raises(
             f"allclose, {sizes}",
-            lambda: torch_testing_internals.graph_of(torch.allclose, x, x, sizes=sizes),
+            lambda: torch_testing_internals.graph_of_function(torch.allclose, x, x, sizes=sizes),
             Exception,
             match="(?i)data.?dependent|allclose",
         )
         lab.raises(
             f"a random number, {sizes}",
-            lambda: torch_testing_internals.graph_of(read_random_number, sizes=sizes),
+            lambda: torch_testing_internals.graph_of_function(read_random_number, sizes=sizes),
             Exception,
             match="(?i)data.?dependent|scalar",
         )

@@ -26,7 +26,9 @@ def trace_graph(function: Callable[..., Any], *inputs: Any, tracing_mode: str) -
     """Return the graph of a function, traced on inputs. ``tracing_mode`` is ``real``, ``fake`` or
     ``symbolic`` (dynamic shapes). Tests replace this function by a faulty one.
     """
-    graph: Callable[..., Any] = torch_testing_internals.graph_of(function, *inputs, sizes=tracing_mode)
+    graph: Callable[..., Any] = torch_testing_internals.graph_of_function(
+        function, *inputs, sizes=tracing_mode
+    )
     return graph
 
 
@@ -74,7 +76,7 @@ def _graph_agrees(
     function = _function_of_tensors(call, in_place)
     if not _call_succeeds(lab, function, call):
         return True  # other properties check that the device has the operator
-    with torch_testing_internals.quiet():
+    with torch_testing_internals.silence_warnings():
         try:
             graph = trace(function, *call.with_copied_tensors().tensors(), tracing_mode=tracing_mode)
         except Exception:
@@ -108,7 +110,11 @@ def _graph_agrees_on_cpu(lab: Lab, call: OpInfoCall, tracing_mode: str, in_place
     cpu_lab = Lab(lab.target, str(lab.dtype).removeprefix("torch."), SEED, on_target=False)
     with lab_work():
         return _graph_agrees(
-            cpu_lab, cpu_call.on_device("cpu"), tracing_mode, in_place, torch_testing_internals.graph_of
+            cpu_lab,
+            cpu_call.on_device("cpu"),
+            tracing_mode,
+            in_place,
+            torch_testing_internals.graph_of_function,
         )
 
 

@@ -13,7 +13,7 @@ from torch.autograd.function import Function
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.process_control.garbage_collector import collector_off
+from conformance.process_control.garbage_collector import disable_garbage_collector
 
 
 class _WeakReferenceableObject:
@@ -36,7 +36,7 @@ class _IdentityFunction(Function):
     basis="parity",
     ground="No page says when reference cycles through graphs are freed",
 )
-@collector_off()  # no automatic garbage collection: the program calls gc.collect itself
+@disable_garbage_collector()  # no automatic garbage collection: the program calls gc.collect itself
 def cycles_within_graphs(lab: Lab) -> None:
     """The garbage collector frees a reference cycle that leads through a graph only when the graph is
     unreachable. The garbage collector does not damage a graph that is in use.
@@ -123,7 +123,7 @@ def cycles_within_graphs(lab: Lab) -> None:
     basis="parity",
     ground="No page says when the graph of a base is freed",
 )
-@collector_off()
+@disable_garbage_collector()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     """If a view is changed in place, the graph of its base is retained only as long as a result needs this
     graph.
@@ -187,7 +187,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     basis="parity",
     ground="No page says how long the metadata of a node lives",
 )
-@collector_off()
+@disable_garbage_collector()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
     """The metadata of a node lives as long as the node. This also holds if anomaly detection links the node
     to the node that created it.

@@ -30,7 +30,7 @@ def trace_graph(
     """Return the graph of a function, traced on inputs. ``tracing_mode`` is ``real``, ``fake`` or
     ``symbolic`` (dynamic shapes). Tests replace this function by a faulty one.
     """
-    graph: Function = torch_testing_internals.graph_of(
+    graph: Function = torch_testing_internals.graph_of_function(
         function, *inputs, sizes=tracing_mode, closures=allow_closed_over_tensors
     )
     return graph

@@ -12,7 +12,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.torch_testing_internals import control_flow
+from conformance.torch_testing_internals import control_flow_operator
 
 Function = Callable[..., Any]
 
@@ -22,22 +22,22 @@ ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 def scan(*args: Any, **kwargs: Any) -> Any:
     """Call torch's ``scan``."""
-    return control_flow("scan")(*args, **kwargs)
+    return control_flow_operator("scan")(*args, **kwargs)
 
 
 def associative_scan(*args: Any, **kwargs: Any) -> Any:
     """Call torch's ``associative_scan``."""
-    return control_flow("associative_scan")(*args, **kwargs)
+    return control_flow_operator("associative_scan")(*args, **kwargs)
 
 
 def map_over(*args: Any) -> Any:
     """Call torch's ``map``."""
-    return control_flow("map")(*args)
+    return control_flow_operator("map")(*args)
 
 
 def while_loop(*args: Any) -> Any:
     """Call torch's ``while_loop``."""
-    return control_flow("while_loop")(*args)
+    return control_flow_operator("while_loop")(*args)
 
 
 def scan_by_loop(

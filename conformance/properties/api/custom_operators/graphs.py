@@ -45,13 +45,13 @@ def graphs_of_operators(lab: Lab) -> None:
 
     x, y = lab.integers(2, 3), lab.integers(4, 3)
     for sizes in ("real", "fake", "symbolic"):
-        graph = torch_testing_internals.graph_of(reshape_by_sizes, x, sizes=sizes)
+        graph = torch_testing_internals.graph_of_function(reshape_by_sizes, x, sizes=sizes)
         names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
         lab.holds(f"called, {sizes}", f"{SPACE}.reshaped.default" in names)
         lab.expect(f"value, {sizes}", graph(x), (x.view(3, 2) * 2).cpu())
     lab.expect("at another size", graph(y), (y.view(3, 4) * 2).cpu())
     for sizes in ("fake", "symbolic"):
-        graph = torch_testing_internals.graph_of(positions_of_positive, x, sizes=sizes)
+        graph = torch_testing_internals.graph_of_function(positions_of_positive, x, sizes=sizes)
         lab.same(f"a result whose size depends on data, {sizes}", [graph(x), graph(x * 0 + 1)])
     torch_testing_internals.reset_dynamo()
     compiled = torch.compile(reshape_by_sizes, backend="eager", fullgraph=True)

@@ -128,7 +128,7 @@ def _check_fake_predictions(
     for call in _calls_with_strided_tensors(lab, shard, shard_count):
         if run is _call_in_place and (call.in_place is None or call.name == "resize_"):
             continue
-        with torch_testing_internals.quiet():
+        with torch_testing_internals.silence_warnings():
             agrees = not lab.on_target or _fake_prediction_agrees(lab, call, make_mode, run)
         lab.holds(f"{call.name} {name} has the predicted metadata", agrees)
 
@@ -157,7 +157,7 @@ for _part in range(4):
         """Operators that torch tags as pointwise return results with the broadcast shape of their inputs.
         This is checked for a fourth of the calls of the operator database.
         """
-        with torch_testing_internals.quiet():
+        with torch_testing_internals.silence_warnings():
             for call in _calls_with_strided_tensors(lab, part, 4):
                 torch.manual_seed(11)
                 with _PointwiseShapeCheckingMode() as shapes:

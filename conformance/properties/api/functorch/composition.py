@@ -173,7 +173,9 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
             lab.holds(
                 f"{name}, {remove}: as without", torch.equal(result, expected) and torch.equal(mine, yours)
             )
-            graph = torch_testing_internals.graph_of(functionalize(function, remove=remove), x.clone())
+            graph = torch_testing_internals.graph_of_function(
+                functionalize(function, remove=remove), x.clone()
+            )
             operators = [
                 str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")
             ]
@@ -242,7 +244,7 @@ def graphs_of_transforms(lab: Lab) -> None:
     }
     for name, function in transformed.items():
         for sizes in ("real", "symbolic"):
-            result = torch_testing_internals.graph_of(function, x, sizes=sizes)(second)
+            result = torch_testing_internals.graph_of_function(function, x, sizes=sizes)(second)
             lab.same(f"{name}, {sizes} sizes", result)
             lab.holds(
                 f"{name}, {sizes} sizes: graph and function agree", torch.equal(result, function(second))

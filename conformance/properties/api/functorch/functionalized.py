@@ -59,7 +59,7 @@ def functionalize_more(lab: Lab) -> None:
         result = functionalize(function)(*inputs)
         lab.same(name, result)
         lab.holds(f"{name}: agrees with the plain call", torch.equal(result, function(*inputs)))
-        graph = torch_testing_internals.graph_of(functionalize(function), *inputs)
+        graph = torch_testing_internals.graph_of_function(functionalize(function), *inputs)
         with lab.parity("No page gives the number of index calls in the graph"):
             lab.holds(
                 f"{name}: number of index calls in the graph",
@@ -74,7 +74,7 @@ def functionalize_more(lab: Lab) -> None:
     small = torch.zeros(0, device=lab.device)
     functionalize(resize_and_fill)(small)
     lab.expect("a resized input", small, torch.full((10,), 2.0))
-    graph = torch_testing_internals.graph_of(
+    graph = torch_testing_internals.graph_of_function(
         functionalize(resize_and_fill), torch.zeros(0, device=lab.device)
     )
     lab.holds("a resized input: the graph has no fill_", "aten.fill_.Scalar" not in _operator_names(graph))
@@ -82,7 +82,7 @@ def functionalize_more(lab: Lab) -> None:
     graph(resized)
     lab.expect("a resized input of the graph", resized, torch.full((10,), 2.0))
 
-    graph = torch_testing_internals.graph_of(functionalize(lambda: x))
+    graph = torch_testing_internals.graph_of_function(functionalize(lambda: x))
     with lab.parity("No page says that a captured constant leaves the graph without operators"):
         lab.holds("a constant: no operators in the graph", not _operator_names(graph))
     lab.same("a constant of the graph", graph())

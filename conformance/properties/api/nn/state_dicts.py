@@ -12,7 +12,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.process_control.garbage_collector import collector_off
+from conformance.process_control.garbage_collector import disable_garbage_collector
 from conformance.properties.api._exact_modules import state_by_name, with_whole_number_state
 
 
@@ -409,7 +409,7 @@ def loading_children(lab: Lab) -> None:
     recurrent = with_whole_number_state(lab, nn.LSTM(2, 2))
     values = copy.deepcopy(recurrent).state_dict()
     weak_references = [weakref.ref(value) for value in values.values()]
-    with collector_off():
+    with disable_garbage_collector():
         recurrent.load_state_dict(values)
         del values
         lab.holds("no reference cycle keeps an entry alive", lab.gone(*weak_references))

@@ -49,11 +49,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """
     graphs_run = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
-        call, log = compile_with_log(target, program.function())
+        call, log = compile_with_log(target, program.as_function())
         for input_set in (0, 1):
             if not _check_compiled_call(target, recorder, program, call, input_set):
                 break
-        graphs_run += log.ran_a_call
+        graphs_run += log.has_run_operator_calls
     if not graphs_run:
         recorder.vacuous("no compiled graph of any program ran")
 
@@ -100,7 +100,7 @@ def _check_compiled_call(
 
 def _run_compiled_on_cpu(program: Program, input_set: int) -> list[torch.Tensor]:
     """Compile the program for the CPU and return the registers of one call."""
-    call, _ = compile_with_log(None, program.function())
+    call, _ = compile_with_log(None, program.as_function())
     with torch.no_grad():
         results: list[torch.Tensor] = call(*program.inputs(input_set))
     return results

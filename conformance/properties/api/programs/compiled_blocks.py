@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from conformance.device.compilation import compile_with_log
 from conformance.framework import trees
 from conformance.framework.calls import attempt_on, report_error
-from conformance.framework.compare import fact, on_host
+from conformance.framework.compare import fact, to_host_tensor
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import TF32_UNIT, unit_of
@@ -229,7 +229,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     compiled, uncompiled = map(_gradient_function, (call, function))
                     wide, label = _with_float64_inputs(uncompiled), f"gradients of {label}"
                     _check_compiled_call(target, recorder, compiled, uncompiled, wide, inputs, label)
-            graphs_run += log.ran_a_call
+            graphs_run += log.has_run_operator_calls
     if not graphs_run:
         recorder.vacuous("no compiled graph of any block ran")
 
@@ -292,7 +292,7 @@ def _check_compiled_call(
             allowed = _FACTOR * (
                 size(_difference_in_float64(cpu, reference)) + rounding * unit * size(reference)
             )
-            error = size(_difference_in_float64(on_host(actual), reference)) if same_form else math.inf
+            error = size(_difference_in_float64(to_host_tensor(actual), reference)) if same_form else math.inf
             # If the CPU overflows, the bound is infinite, and every error is accepted.
             holds = error <= allowed or (same_form and not math.isfinite(allowed))
             message = (

@@ -117,7 +117,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 for part, *pair in parts
             ):
                 break
-        graphs_run += log.ran_a_call
+        graphs_run += log.has_run_operator_calls
     recorder.samples(len(PROGRAMS), len(PROGRAMS))
     if not graphs_run:
         recorder.vacuous("no compiled graph of any program ran")

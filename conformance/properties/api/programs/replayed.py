@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.device.capture import Captured, capture_call
+from conformance.device.capture import CapturedCall, capture_call
 from conformance.framework.calls import attempt, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -55,9 +55,9 @@ def _replays_pass_and_change_a_register(target: Target, recorder: Recorder, prog
     """Capture a program, replay it twice on new data, and compare its registers with the CPU. Return whether
     the comparison passed and proves that the replays computed.
     """
-    function = program.function()
+    function = program.as_function()
 
-    def capture_on_device() -> tuple[list[torch.Tensor], Captured]:
+    def capture_on_device() -> tuple[list[torch.Tensor], CapturedCall]:
         with torch.no_grad():
             function(*inputs_on_device(target, program))  # the first call may initialize the device
             inputs = inputs_on_device(target, program)
@@ -94,7 +94,7 @@ def _replays_pass_and_change_a_register(target: Target, recorder: Recorder, prog
 
 
 def _replay_with_input_set(
-    target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, input_set: int
+    target: Target, program: Program, inputs: list[torch.Tensor], graph: CapturedCall, input_set: int
 ) -> None:
     """Copy the data of ``input_set`` into the captured inputs, and replay the graph."""
     for tensor, data in zip(inputs, program.inputs(input_set), strict=True):

@@ -74,7 +74,7 @@ def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None
     """
     before = target.executed()
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
-        _check_program(target, recorder, program, program.marks())
+        _check_program(target, recorder, program, program.steps_with_mark())
     if before is not None and target.executed() == before:
         recorder.vacuous("no operator of a program ran from a lazy graph")
 
@@ -88,7 +88,7 @@ def _check_program(
 
     def run_on_device() -> list[torch.Tensor]:
         with torch.no_grad():
-            return program.function(target.mark_step, step_marks)(*inputs_on_device(target, program))
+            return program.as_function(target.mark_step, step_marks)(*inputs_on_device(target, program))
 
     outcome = attempt_on(target, run_on_device)
     if outcome.ok:

@@ -18,7 +18,7 @@ def relations_hold(actual: list[float]) -> bool | None:
     applies.
     """
     sample = Sample(0, VALUES, kwargs={"decimals": 3})
-    equations = rounding.decimals(torch.tensor(actual), EXPECTED, sample)
+    equations = rounding.rounded_decimals_equations(torch.tensor(actual), EXPECTED, sample)
     if equations is None:
         return None
     return all(
@@ -40,7 +40,7 @@ def test_any_other_decimal_is_wrong() -> None:
 
 def test_no_relation_applies_to_integers() -> None:
     sample = Sample(0, torch.tensor([3]), kwargs={"decimals": -1})
-    assert rounding.decimals(torch.tensor([0]), torch.tensor([0]), sample) is None
+    assert rounding.rounded_decimals_equations(torch.tensor([0]), torch.tensor([0]), sample) is None
 
 
 def test_no_relation_applies_to_an_exactly_halfway_value() -> None:
@@ -49,5 +49,5 @@ def test_no_relation_applies_to_an_exactly_halfway_value() -> None:
         sample = Sample(0, source, kwargs={"decimals": decimals})
         expected = torch.round(source.double(), decimals=decimals)
         assert (
-            rounding.decimals(torch.tensor(actual), expected, sample) is None
+            rounding.rounded_decimals_equations(torch.tensor(actual), expected, sample) is None
         )  # no relation applies, so every element is compared with the reference

@@ -51,7 +51,7 @@ def test_every_name_in_a_level_exists() -> None:
 def test_each_level_requires_all_results_of_the_narrower_level(
     committed_manifest: Manifest, mode: str
 ) -> None:
-    demands = [committed_manifest.demand("2.13.0", mode, level) for level in LEVELS]
+    demands = [committed_manifest.level_requirements("2.13.0", mode, level) for level in LEVELS]
     for narrow, broad in itertools.pairwise(demands):
         assert narrow.entries.keys() < broad.entries.keys()
         floor = {name for name, entry in narrow.entries.items() if entry.floor}
@@ -59,7 +59,7 @@ def test_each_level_requires_all_results_of_the_narrower_level(
 
 
 def test_bringup_requires_few_operators_in_float32(committed_manifest: Manifest) -> None:
-    entries = committed_manifest.demand("2.13", "eager", "bringup").entries.values()
+    entries = committed_manifest.level_requirements("2.13", "eager", "bringup").entries.values()
     operators = [entry for entry in entries if entry.kind == "operator"]
     assert {entry.id.dtype for entry in operators} == {"float32"}
     assert {entry.id.case.property for entry in operators} == {"value", "views"}
@@ -68,9 +68,9 @@ def test_bringup_requires_few_operators_in_float32(committed_manifest: Manifest)
 
 
 def test_native_placement_is_required_from_level_core_up(committed_manifest: Manifest) -> None:
-    assert not committed_manifest.demand("2.13", "eager", "bringup").native
+    assert not committed_manifest.level_requirements("2.13", "eager", "bringup").native
     for level in ("core", "training", "full"):
-        demand = committed_manifest.demand("2.13", "eager", level)
+        demand = committed_manifest.level_requirements("2.13", "eager", level)
         placed = {e.id.case.subject for e in demand.entries.values() if e.id.case.property == "placement"}
         assert set(levels.load("core").native) == set(demand.native) <= placed
 

@@ -12,7 +12,7 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.levels import manifest
-from conformance.plan.levels.manifest import Group, Manifest, ManifestProperty
+from conformance.plan.levels.manifest import Manifest, ManifestGroup, ManifestProperty
 from tests.support import ROOT
 
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
@@ -44,13 +44,13 @@ def test_every_id_occurs_once(committed_manifest: Manifest, mode: str) -> None:
     assert len(ids) == len(set(ids)) > 600
 
 
-def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> ManifestProperty:
+def _statement(*groups: ManifestGroup, name: str = "value", kind: str = "operator") -> ManifestProperty:
     return ManifestProperty(kind, name, "bringup", ("eager",), (), (), groups)
 
 
 def test_a_duplicate_id_is_an_error() -> None:
-    recent_group = Group((2, 13), None, ("float32",), ("add", "mul"))
-    older_group = Group((2, 12), None, ("int64", "float32"), ("add",))
+    recent_group = ManifestGroup((2, 13), None, ("float32",), ("add", "mul"))
+    older_group = ManifestGroup((2, 12), None, ("int64", "float32"), ("add",))
     manifest = Manifest(((2, 12), (2, 13)), (_statement(recent_group, older_group),), ())
     assert len(list(manifest.ids((2, 12), "eager"))) == 2
     with pytest.raises(UsageError, match=r"lists value/add@float32 twice for torch 2\.13 in mode eager"):
@@ -72,18 +72,18 @@ def test_a_newer_torch_is_judged_by_the_latest_release(
     monkeypatch: pytest.MonkeyPatch, version: str, expected: str
 ) -> None:
     monkeypatch.setattr(manifest, "_measured_minors", lambda: ((2, 9), (2, 13)))
-    assert manifest.version_to_judge_by(version) == expected
+    assert manifest.version_for_expectations(version) == expected
 
 
 def test_a_torch_minor_without_entry_is_an_error(committed_manifest: Manifest) -> None:
     with pytest.raises(manifest.UnknownMinor, match=r"no entry for torch 2\.5 \(it has 2\.6, "):
-        committed_manifest.demand("2.5.0+cpu", "eager", "core")
-    assert committed_manifest.demand("2.13.1a0+git12", "eager", "core").minor == (2, 13)
+        committed_manifest.level_requirements("2.5.0+cpu", "eager", "core")
+    assert committed_manifest.level_requirements("2.13.1a0+git12", "eager", "core").minor == (2, 13)
 
 
 @pytest.mark.parametrize("change", ["entry", "floor", "native", "waiver", "capability"])
 def test_each_part_of_the_requirements_changes_the_digest(committed_manifest: Manifest, change: str) -> None:
-    demand = committed_manifest.demand("2.13", "eager", "core")
+    demand = committed_manifest.level_requirements("2.13", "eager", "core")
     entries = dict(demand.entries)
     name, entry = next(iter(entries.items()))
     if change == "entry":

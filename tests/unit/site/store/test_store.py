@@ -67,11 +67,11 @@ def test_runs_can_be_added_in_any_order(
         results = write_backend_run("cpu", f"r{number}", legs[number])
         assert run_site_command(results, "--store", tmp_path / "store") == 0
     line = read_only_series(tmp_path / "store")
-    assert [night.run for night in line.nights] == ["r1", "r2", "r3", "r4"]
-    assert [night.compared_with for night in line.nights] == [None, "r1", "r2", "r3"]
-    assert [night.regressed_count for night in line.nights] == [0, 1, 1, 0]
+    assert [night.run for night in line.published_runs] == ["r1", "r2", "r3", "r4"]
+    assert [night.compared_with for night in line.published_runs] == [None, "r1", "r2", "r3"]
+    assert [night.regressed_count for night in line.published_runs] == [0, 1, 1, 0]
     for number, (_, stored_table) in enumerate(line.tables(), 1):
-        whole = VerdictTable.of(legs[number]["results"])
+        whole = VerdictTable.from_rows(legs[number]["results"])
         assert (stored_table.cases, stored_table.details) == (whole.cases, whole.details)
 
 
@@ -146,24 +146,24 @@ def test_older_runs_are_thinned_and_the_last_run_is_complete(write_backend_run: 
     whole.add_results(results, registry.load(), today)
     (line,) = whole.lines.values()
     before = {published.run: table.copy() for published, table in line.tables()}
-    whole.thin(today)
-    ages = [(today - published.when.date()).days for published in line.nights]
+    whole.remove_old_runs(today)
+    ages = [(today - published.time_for_order.date()).days for published in line.published_runs]
     assert sorted(ages)[:7] == [0, 5, 10, 15, 20, 25, 30], "a run of the last thirty days was thinned"
     weeks = [
-        published.when.date().isocalendar()[:2]
-        for published in line.nights
-        if 30 < (today - published.when.date()).days <= 180
+        published.time_for_order.date().isocalendar()[:2]
+        for published in line.published_runs
+        if 30 < (today - published.time_for_order.date()).days <= 180
     ]
     months = [
-        (published.when.year, published.when.month)
-        for published in line.nights
-        if (today - published.when.date()).days > 180
+        (published.time_for_order.year, published.time_for_order.month)
+        for published in line.published_runs
+        if (today - published.time_for_order.date()).days > 180
     ]
     assert len(set(weeks)) == len(weeks) > 15 and len(set(months)) == len(months) >= 7
     for published, stored_table in line.tables():
         assert stored_table == before[published.run]
     entry_count = len(line.entries)
-    whole.thin(today)
+    whole.remove_old_runs(today)
     assert len(line.entries) == entry_count
 
 
@@ -173,12 +173,12 @@ def test_changes_between_two_verdict_tables() -> None:
     change = TableDelta.from_json(json.loads(json.dumps(TableDelta.between(old, new).to_json())))
     assert change.cases == {"p/a": None, "p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}
     changed_table = old.copy()
-    changed_table.apply(change)
+    changed_table.apply_delta(change)
     assert changed_table == new
     third = VerdictTable({"p/a": (("d",), "F")})
-    both = TableDelta.between(old, new).then(TableDelta.between(new, third))
+    both = TableDelta.between(old, new).combined_with(TableDelta.between(new, third))
     changed_table = old.copy()
-    changed_table.apply(both)
+    changed_table.apply_delta(both)
     assert changed_table == third
 
 
@@ -251,15 +251,15 @@ def test_a_renamed_backend_keeps_its_runs(write_backend_run: Put, tmp_path: Path
     reread_store.write(tmp_path / "store")
     last = Store.read(tmp_path / "store")
     ((key, line),) = last.lines.items()
-    assert key[0] == "new-dev" and [night.run for night in line.nights] == ["r1", "r2", "r3"]
-    assert [night.regressed_count for night in line.nights] == [0, 1, 0]
+    assert key[0] == "new-dev" and [night.run for night in line.published_runs] == ["r1", "r2", "r3"]
+    assert [night.regressed_count for night in line.published_runs] == [0, 1, 0]
 
 
 def test_a_failed_rebuild_does_not_change_the_store(write_backend_run: Put, tmp_path: Path) -> None:
     results = write_backend_run("cpu", "r1", leg_of_day(1))
     run_site_command(results, "--store", tmp_path / "store")
     assert run_site_command(tmp_path / "nothing", "--store", tmp_path / "store", "--rebuild") == 2
-    assert read_only_series(tmp_path / "store").nights[0].run == "r1"
+    assert read_only_series(tmp_path / "store").published_runs[0].run == "r1"
 
 
 def test_an_interrupted_write_does_not_duplicate_runs(
@@ -273,7 +273,7 @@ def test_an_interrupted_write_does_not_duplicate_runs(
     (tmp_path / "store" / "store.json").write_text(head)
     assert run_site_command(results, "--store", tmp_path / "store") == 0
     line = read_only_series(tmp_path / "store")
-    assert [(night.run, night.regressed_count) for night in line.nights] == [("r1", 0), ("r2", 1)]
+    assert [(night.run, night.regressed_count) for night in line.published_runs] == [("r1", 0), ("r2", 1)]
     monkeypatch.setattr(Series, "write", lambda line, file: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Store.read(tmp_path / "new").add_results(results, {}, datetime.date.fromisoformat(TODAY))
@@ -282,7 +282,7 @@ def test_an_interrupted_write_does_not_duplicate_runs(
         whole.write(tmp_path / "new")
     monkeypatch.undo()
     assert run_site_command(results, "--store", tmp_path / "new") == 0, "the interrupted store cannot be read"
-    assert len(read_only_series(tmp_path / "new").nights) == 2
+    assert len(read_only_series(tmp_path / "new").published_runs) == 2
 
 
 def test_a_refused_run_is_checked_again(write_backend_run: Put, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_refused_run_is_checked_again(write_backend_run: Put, tmp_path: Path) 
     assert cli.main(arguments) == 1, "without --our-repository the run must be refused"
     assert cli.main([*arguments, "--our-repository", "o/suite"]) == 0
     assert Store.read(tmp_path / "store").refused == []
-    assert read_only_series(tmp_path / "store").nights[0].run == "r1"
+    assert read_only_series(tmp_path / "store").published_runs[0].run == "r1"
 
 
 def test_thinning_keeps_own_complete_and_regressed_runs(write_backend_run: Put, tmp_path: Path) -> None:
@@ -310,19 +310,19 @@ def test_thinning_keeps_own_complete_and_regressed_runs(write_backend_run: Put, 
     results = write_backend_run("cpu", "r5", cut)
     store = Store()
     store.add_results(results, registry.load(), datetime.date(2026, 1, 10), "o/suite")
-    store.thin(datetime.date(2026, 1, 10))
+    store.remove_old_runs(datetime.date(2026, 1, 10))
     (line,) = store.lines.values()
-    assert [night.run for night in line.nights] == ["r1", "r4"], (
+    assert [night.run for night in line.published_runs] == ["r1", "r4"], (
         "only the suite's own run and the last complete run of the vendor must stay"
     )
-    assert (line.nights[1].compared_with, line.nights[1].regressed_count) == ("r1", 1)
+    assert (line.published_runs[1].compared_with, line.published_runs[1].regressed_count) == ("r1", 1)
 
 
 def test_runs_with_equal_times_are_ordered_by_name(write_backend_run: Put, tmp_path: Path) -> None:
     write_backend_run("cpu", "r1", leg_of_day(1))
     results = write_backend_run("cpu", "r2", leg_of_day(1, 0))
     run_site_command(results, "--store", tmp_path / "store")
-    assert [night.run for night in read_only_series(tmp_path / "store").nights] == ["r1", "r2"]
+    assert [night.run for night in read_only_series(tmp_path / "store").published_runs] == ["r1", "r2"]
 
 
 def test_a_new_kind_or_sample_of_a_failure_is_a_change(write_backend_run: Put, tmp_path: Path) -> None:
@@ -338,7 +338,11 @@ def test_a_new_kind_or_sample_of_a_failure_is_a_change(write_backend_run: Put, t
     write_backend_run("cpu", "r2", leg(2, ["value"] * 12 + ["state"], 60))
     results = write_backend_run("cpu", "r3", leg(3, ["value"] * 12 + ["state"], 100))
     assert run_site_command(results, "--store", tmp_path / "store") == 0
-    assert [night.regressed_count for night in read_only_series(tmp_path / "store").nights] == [0, 1, 1]
+    assert [night.regressed_count for night in read_only_series(tmp_path / "store").published_runs] == [
+        0,
+        1,
+        1,
+    ]
 
 
 def test_a_symbolic_link_in_a_store_is_rejected(write_backend_run: Put, tmp_path: Path, capsys: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.plan.levels import manifest
-from conformance.plan.levels.manifest import Group, ManifestProperty
+from conformance.plan.levels.manifest import ManifestGroup, ManifestProperty
 from tools.generate import manifest as generate
 
 
@@ -26,16 +26,16 @@ def test_an_outdated_manifest_is_reported_with_the_command_that_regenerates_it(
     assert f"Run '{manifest.COMMAND}'" in capsys.readouterr().out
 
 
-def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> ManifestProperty:
+def _statement(*groups: ManifestGroup, name: str = "value", kind: str = "operator") -> ManifestProperty:
     return ManifestProperty(kind, name, "bringup", ("eager",), (), (), groups)
 
 
 def test_the_range_of_a_result_contains_the_measured_torch_minors() -> None:
     minors = ((2, 6), (2, 9), (2, 13))
     before = _statement(
-        Group((2, 6), None, ("float32",), ("add",)),
-        Group((2, 6), (2, 9), ("float32",), ("gone",)),
-        Group((2, 6), None, ("int64",), ("add",)),
+        ManifestGroup((2, 6), None, ("float32",), ("add",)),
+        ManifestGroup((2, 6), (2, 9), ("float32",), ("gone",)),
+        ManifestGroup((2, 6), None, ("int64",), ("add",)),
     )
     spans = generate._validity_spans(
         before, {"add": ("float32", "bool"), "fresh": ("float32",)}, (2, 13), minors
@@ -58,7 +58,7 @@ def test_a_new_property_is_added_to_other_minors_with_its_subjects() -> None:
         "add": [("float32", (2, 6), None), ("int64", (2, 9), None)]
     }
     # Of this property, the manifest already states the results on 2.9.
-    before = _statement(Group((2, 9), None, ("float32",), ("add",)))
+    before = _statement(ManifestGroup((2, 9), None, ("float32",), ("add",)))
     assert generate._validity_spans(before, observed, (2, 13), minors, assumed) == {
         "add": [("float32", (2, 6), None), ("int64", (2, 13), None)]
     }
@@ -66,7 +66,7 @@ def test_a_new_property_is_added_to_other_minors_with_its_subjects() -> None:
 
 def test_hooks_that_only_an_older_torch_needs_are_stated_for_its_minor() -> None:
     minors = ((2, 6), (2, 13))
-    before = _statement(Group((2, 13), None, ("float32",), ("add",)))
+    before = _statement(ManifestGroup((2, 13), None, ("float32",), ("add",)))
     assert generate._hooks_by_minor(before, ("graph",), (2, 6), minors) == {(2, 6): ("graph",), (2, 13): ()}
     stated = dataclasses.replace(before, other_hooks=(((2, 6), ("graph",)),))
     assert generate._hooks_by_minor(stated, (), (2, 13), minors) == {(2, 6): ("graph",), (2, 13): ()}

@@ -55,7 +55,7 @@ def test_a_property_does_not_apply_if_the_table_lists_it_as_idle() -> None:
 @pytest.mark.parametrize("entry", list(properties("overload")), ids=lambda entry: entry.name)
 def test_overloads_that_the_table_lists_as_idle_still_check_nothing(entry: Property) -> None:
     target = target_file.load("cpu").target("eager")
-    state = process_state.capture()
+    state = process_state.capture_global_state()
     busy = []
     for subject in subjects("overload"):
         for dtype in subject.info.idle.get(entry.name, ()):
@@ -64,7 +64,7 @@ def test_overloads_that_the_table_lists_as_idle_still_check_nothing(entry: Prope
             entry.check(target, subject, recorder)
             if not any(note.startswith(CHECKED_NOTHING) for note in recorder.result().notes):
                 busy.append(f"{subject.name}@{dtype}")
-    process_state.restore(state)
+    process_state.restore_global_state(state)
     assert not busy, (
         "remove these entries from the table, run the suite on target cpu, and add current entries with "
         "python -m tools.generate.overload_table --idle"

@@ -9,7 +9,7 @@ import torch
 
 from conformance.builds.describe import Build
 from conformance.errors import UsageError
-from conformance.plan.levels.manifest import Group, Manifest, ManifestProperty
+from conformance.plan.levels.manifest import Manifest, ManifestGroup, ManifestProperty
 from tools.generate import release
 from tools.generate.__main__ import main
 
@@ -32,9 +32,9 @@ def test_expectations_that_expire_with_the_release_are_listed() -> None:
 
 def test_the_difference_is_that_to_the_nearest_earlier_release() -> None:
     groups = (
-        Group((2, 6), None, ("float32",), ("add",)),
-        Group((2, 6), (2, 99), ("float32",), ("gone",)),
-        Group((2, 99), None, ("float32", "int64"), ("new",)),
+        ManifestGroup((2, 6), None, ("float32",), ("add",)),
+        ManifestGroup((2, 6), (2, 99), ("float32",), ("gone",)),
+        ManifestGroup((2, 99), None, ("float32", "int64"), ("new",)),
     )
     statement = ManifestProperty("operator", "value", "core", ("eager",), (), (), groups)
     manifest = Manifest(((2, 6), (2, 13), (2, 99)), (statement,), ())

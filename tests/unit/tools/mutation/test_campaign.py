@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conformance.errors import UsageError
-from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.child import Child, ChildEnd, EndKind
 from conformance.process_control.supervisor import Supervisor
 from tests.support import python_path
 from tools.mutation import campaign, score
@@ -45,8 +45,8 @@ def worker_reply(**changes: Any) -> Mapping[str, Any]:
     ("reply", "fate"),
     [
         (worker_reply(killer="value/a@float32", how="fail", kind="value"), Fate.KILLED),
-        (ChildEnd(How.CRASHED, -11, step="value/a@float32"), Fate.KILLED),
-        (ChildEnd(How.STALLED, -15, step="value/a@float32"), Fate.KILLED),
+        (ChildEnd(EndKind.CRASHED, -11, step="value/a@float32"), Fate.KILLED),
+        (ChildEnd(EndKind.STALLED, -15, step="value/a@float32"), Fate.KILLED),
         (worker_reply(met=3, effects=2), Fate.SURVIVED),
         (worker_reply(met=3), Fate.NOT_COVERED),
         (worker_reply(), Fate.NOT_COVERED),
@@ -173,7 +173,7 @@ import os, time
 from conformance.process_control.parent_link import ParentLink
 link = ParentLink.connect()
 for job in link.requests():
-    link.step(f"result of {job['name']}")
+    link.announce_step(f"result of {job['name']}")
     if job["name"] == "crash":
         os._exit(3)
     if job["name"] == "hang":

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from conformance.upstream import coverage_map
-from conformance.upstream.coverage_map import CoverageError, Method
+from conformance.upstream.coverage_map import CoverageError, UpstreamTestMethod
 from tests.support import ROOT
 from tools.upstream_coverage import check, pages
 
-FOUND = {stem: coverage_map.methods(stem) for stem in coverage_map.file_stems()}
+FOUND = {stem: coverage_map.methods_of_file(stem) for stem in coverage_map.file_stems()}
 ALL = [method for listed in FOUND.values() for method in listed]
 
 
@@ -23,9 +23,9 @@ def test_every_name_in_the_map_exists() -> None:
 
 def test_names_that_do_not_exist_are_reported() -> None:
     wrong = [
-        Method("f", "C", "m", True, covered_by=("no-such-property",)),
-        Method("f", "C", "m", True, covered_by=("value/no_such_operator",)),
-        Method("f", "C", "m", True, covered_by=("write-through-select/creation",)),
+        UpstreamTestMethod("f", "C", "m", True, covered_by=("no-such-property",)),
+        UpstreamTestMethod("f", "C", "m", True, covered_by=("value/no_such_operator",)),
+        UpstreamTestMethod("f", "C", "m", True, covered_by=("write-through-select/creation",)),
     ]
     assert len(check.unknown_properties(wrong)) == 3
 
@@ -54,7 +54,7 @@ def test_the_pages_are_current() -> None:
     assert not stale, f"run 'python -m tools.upstream_coverage -o docs/upstream-coverage': {stale}"
 
 
-def methods_of_map(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
+def methods_of_map(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[UpstreamTestMethod]:
     """Write a coverage map whose only map file contains ``text``, and return the map's upstream tests."""
     for name in ("test_names", "maps"):
         (folder / name).mkdir()
@@ -63,7 +63,7 @@ def methods_of_map(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> 
     )
     (folder / "maps" / "f.toml").write_text(text)
     monkeypatch.setattr(coverage_map, "FOLDER", folder)
-    return coverage_map.methods("f")
+    return coverage_map.methods_of_file("f")
 
 
 def test_a_test_that_no_map_lists_is_uncovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
