@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -387,8 +387,3 @@ def has_single_operator_subject(nodeid: str) -> bool:
     """Return True unless the subject of an item covers many operators, such as an API area."""
     module = nodeid.partition("::")[0].rpartition("/")[2]
     return module not in {f"test_{kind}.py" for kind in AREA_KINDS}
-
-
-def case_items(session: pytest.Session) -> Iterator[CaseItem]:
-    """Yield the items of a session that are cases."""
-    return (item for item in session.items if isinstance(item, CaseItem))

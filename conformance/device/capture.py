@@ -26,10 +26,6 @@ class CapturedCall:
         self._graph.replay()
         self._target.synchronize()
 
-    def start_replay(self) -> None:
-        """Start a replay of the graph on the current stream, without waiting for it."""
-        self._graph.replay()
-
 
 @contextlib.contextmanager
 def side_stream(target: Target) -> Iterator[None]:

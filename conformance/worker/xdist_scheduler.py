@@ -14,7 +14,8 @@ from typing import Any
 #: The scheduler samples a subject when it first ends or blocks its process. If an item of the sample
 #: finishes, the subject is sampled again after this number of further losses.
 _LOSSES_BEFORE_NEXT_SAMPLE = 5
-#: An item is not continued any more once this number of its workers was lost or waits.
+#: The maximum number of workers that run an item. Another worker continues an item if its worker is lost or
+#: waits.
 _MOST_ATTEMPTS = 3
 #: An item is short if it takes less than this part of the time limit.
 _SHORT_PART = 0.1

@@ -79,4 +79,6 @@ def delay_stream(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> N
     If the target has no hook ``delay``, record a note.
     """
     if not api.queue_delay(seconds):
-        recorder.note("the target has no hook delay: a missing wait is detected by chance only")
+        recorder.note(
+            "the target does not define the hook 'delay', so a missing wait is detected only by chance"
+        )

@@ -63,7 +63,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         return
     pending = query_outcome.value
     if pending is None:
-        recorder.note("the target has no hook delay: query was not checked while work is pending")
+        recorder.note(
+            "the target does not define the hook 'delay', so query() was not checked while work was pending"
+        )
         return
     fact(
         recorder,

@@ -1,4 +1,4 @@
-"""Detect device memory that calls retain."""
+"""Detect calls that do not release device memory."""
 
 from __future__ import annotations
 

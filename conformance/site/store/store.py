@@ -118,7 +118,7 @@ class Store:
         self.schedules = [schedule for schedule in self.schedules if schedule.received >= oldest]
 
     def missing(self) -> dict[CellKey, list[datetime.datetime]]:
-        """Return, for each cell, the times of the schedules that left no displayed result."""
+        """Return, for each cell, the times of the scheduled runs for which the site displays no result."""
         shown_runs = {
             (backend, run.run, build, mode)
             for (backend, build, mode), line in self.lines.items()

@@ -27,7 +27,7 @@ struct Block {
   std::uint64_t offset;  // in the sender's device memory, or in its part of the group's own memory
 };
 
-// What a rank publishes about its part in a collective: plain data in shared memory.
+// The data that a rank publishes in shared memory about its part in a collective.
 struct CollectiveDescription {
   std::uint64_t number;    // number of the collective, counted in its group
   std::int32_t operation;  // c10d::OpType

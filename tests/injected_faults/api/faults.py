@@ -93,7 +93,7 @@ class FaultyOperators(TorchDispatchMode):
 
 
 class LabWithFault(Lab):
-    """A lab that drops errors, error messages or warnings, or replaces errors by errors about missing kernels."""
+    """A lab that drops errors, error messages or warnings, or raises missing-kernel errors instead."""
 
     kind = ""
 

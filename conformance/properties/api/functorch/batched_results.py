@@ -169,8 +169,8 @@ def batches_of_several_results(lab: Lab) -> None:
     capabilities=("strides",),
     page="func.ux_limitations.html",
     ground=(
-        "vmap equals the page's loop over elements; as_strided refuses memory outside of the storage, which "
-        "ends after the last element"
+        "vmap equals a loop over the batch, as the page shows; as_strided raises an error if the view needs "
+        "memory after the end of the storage"
     ),
 )
 def batches_of_strides(lab: Lab) -> None:

@@ -72,7 +72,7 @@ def batches_of_nested_parts(lab: Lab) -> None:
                 )
             ],
         ),
-        "joined over the other dimension": (
+        "concatenated along the regular dimension": (
             vmap(lambda a, b: torch.cat([a, b], 1))(x, wide),
             [
                 torch.cat([a, b], 1)

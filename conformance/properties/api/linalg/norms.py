@@ -154,7 +154,7 @@ def _check_vector_norms(lab: Lab) -> None:
     must_detect=("value", "error"),
     page="generated/torch.linalg.vector_norm.html",
     basis="parity",
-    ground="No page says which norms of no elements are refused, or how infinities and NaN propagate",
+    ground="The pages do not say which norms reject empty tensors, or how infinities and NaN propagate",
 )
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
     """The norm of zero elements is 0. For an order whose reduction has no identity (infinity and negative

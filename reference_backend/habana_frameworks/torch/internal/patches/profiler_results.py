@@ -68,7 +68,7 @@ def _attach_memory_to_operators(events: Sequence[Any], result: Any) -> None:
         if event.name() == _MEMORY and event.device_type() == DEVICE_TYPE_IN_EVENTS
     )
     if not records or any(event.device_memory_usage for event in events):
-        return  # no records exist, or this release of torch adds the memory itself
+        return  # no records exist, or this torch release itself adds the memory of the device to the rows
     times = [time for time, _ in records]
     for event in events:
         if event.device_type != DeviceType.CPU:
