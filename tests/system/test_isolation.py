@@ -63,7 +63,7 @@ def test_a_hang_with_the_gil_held_is_a_timeout_and_tried_twice(run: Run) -> None
     row = run.rows["acts/hang_with_gil0@float32"]
     assert [attempt["verdict"] for attempt in row["attempts"]] == ["timeout", "timeout"]
     assert row["failures"][0]["message"].startswith("took longer than 2 s\n")
-    assert "in hang_with_gil" in row["failures"][0]["message"]
+    assert "in hang_holding_gil" in row["failures"][0]["message"]
 
 
 def test_a_broken_device_is_reported_for_the_case_that_broke_it(run: Run) -> None:
