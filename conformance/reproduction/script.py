@@ -53,7 +53,7 @@ REPLACED: dict[Place, Place] = {
 _RUN_WITHOUT_SUITE = """
 import runpy, sys
 from conformance.process_control import exit_with_parent
-exit_with_parent.follow()
+exit_with_parent.exit_with_parent()
 for name in [*(name for name in sys.modules if name.split(".")[0] == "conformance"), "expecttest"]:
     sys.modules[name] = None
 path = sys.argv[1]
