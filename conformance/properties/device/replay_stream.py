@@ -44,10 +44,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         with api.use_stream(stream):
             delay_stream(api, recorder)
             x.fill_(10)
-            graph.start()
+            graph.start_replay()
             first.copy_(graph.value)
             x.fill_(20)
-            graph.start()
+            graph.start_replay()
             second.copy_(graph.value)
             x.fill_(-1)
         stream.synchronize()
