@@ -23,8 +23,12 @@ class CapturedCall:
 
     def replay(self) -> None:
         """Replay the graph and wait until the replay has finished."""
-        self._graph.replay()
+        self.start_replay()
         self._target.synchronize()
+
+    def start_replay(self) -> None:
+        """Start a replay of the graph on the current stream, without waiting for it."""
+        self._graph.replay()
 
 
 @contextlib.contextmanager
