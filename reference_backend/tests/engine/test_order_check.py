@@ -62,7 +62,7 @@ def test_a_missing_wait_is_named(reported):
     assert report == (
         "aten::add.Tensor on the default stream reads memory that aten::mul.Tensor on SIDE writes, and "
         "nothing orders them: the default stream has to wait for SIDE (wait_stream, or wait_event with an "
-        "event recorded behind aten::mul.Tensor)"
+        "event recorded after aten::mul.Tensor)"
     )
 
 

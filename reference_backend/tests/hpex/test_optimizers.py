@@ -273,5 +273,5 @@ def test_moving_average_of_a_model() -> None:
     model.names, model.process_group = ["a"], 3
     average.update_attr(model, include=("names",))
     assert average.ema.names == ["a"] and not hasattr(average.ema, "process_group")
-    with pytest.raises(ValueError, match=r"from 0 to 1, but is -0\.1"):
+    with pytest.raises(ValueError, match=r"is negative: -0\.1"):
         FusedEMA(model, -0.1)

@@ -403,7 +403,7 @@ def test_scales_are_float32_whatever_the_default_dtype(dtype: torch.dtype) -> No
 def test_unknown_extra_state_raises() -> None:
     buffer = io.BytesIO()
     torch.save({"tensors": {}}, buffer)
-    with pytest.raises(ValueError, match="omit its _extra_state"):
+    with pytest.raises(ValueError, match="Remove _extra_state"):
         make_linear().set_extra_state(torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8))
 
 

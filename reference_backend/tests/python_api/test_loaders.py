@@ -225,7 +225,7 @@ def test_invalid_arguments_raise(images: pathlib.Path, tmp_path: pathlib.Path) -
         fn.ReadImageDatasetFromDir(dir=str(images), format="PNG")
     with pytest.raises(ValueError, match="Pass resize"):
         fn.ImageDecoder()
-    with pytest.raises(NotImplementedError, match="no definegraph"):
+    with pytest.raises(NotImplementedError, match="does not define definegraph"):
         MediaPipe().build()
     with pytest.raises(ValueError, match="cannot crop 8 pixels from 4 pixels"):
         fn.CropMirrorNorm(8, 2).compute(numpy.zeros((1, 3, 4, 4)), MEAN, INVERSE)
