@@ -36,7 +36,7 @@ def test_modules_whose_shapes_change_are_counted(tmp_path: pathlib.Path) -> None
     details = read_csv(tmp_path / "out_1.csv")
     assert [row["Comment"][:8] for row in details if row["Module"] == "Net"] == [
         "first ca",
-        "the same",
+        "differen",
         "new inpu",
     ]
 
