@@ -285,8 +285,7 @@ class RunState:
     def results_to_retry(self) -> list[str]:
         """Return the ids of the results whose only attempt lost its worker or left the device unusable.
 
-        A lost result is not retried if its subject or behaviour is confirmed, that is, always ends its
-        process.
+        A result is omitted if its subject or behaviour is known to end its process in every attempt.
         """
         confirmed = self.confirmed_groups()
         return [

@@ -152,7 +152,7 @@ class SubjectScheduling:
         if self._collection is None or self._groups or self._has_unfinished_samples():
             return False
         return all(
-            # If other workers can continue the last item, keep the workers until the item has finished.
+            # Idle workers stay until the last item has finished: one continues it if its worker is lost.
             len(worker.sent) < (1 if self._most_additional else 2) and not worker.rest
             for worker in self._workers.values()
         )

@@ -239,7 +239,7 @@ def main() -> int:
         metavar="RESULTS",
         help="results.json of 'conformance run --target cpu --mode eager --level full -k overload-'",
     )
-    parser.add_argument("--convert", action="store_true", help="add dtypes in which calls can be converted")
+    parser.add_argument("--convert", action="store_true", help="add dtypes to which calls can be converted")
     options = parser.parse_args()
     if options.convert:
         rows = json.loads(overloads._FILE.read_text())

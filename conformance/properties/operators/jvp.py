@@ -110,7 +110,7 @@ def check_vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None
 )
 @controlled_by_cpu
 def check_jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Compare torch.func.jvp of a function under vmap with forward mode of separate calls of the function."""
+    """Compare ``torch.func.jvp`` of ``vmap(function)`` with forward mode of one call for each batch row."""
 
     def reference_transform(function: transforms.Function, primals: transforms.Tensors) -> Any:
         def call_each_row(*batch: torch.Tensor) -> Any:

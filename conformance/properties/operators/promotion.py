@@ -62,7 +62,7 @@ def dtypes_to_check(target: Target, subject: Subject) -> Sequence[str]:
 )
 @controlled_by_cpu
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Call the operator on mixed dtypes, scalars and numbers and compare metadata with the CPU's result."""
+    """Compare result metadata with the CPU for mixed dtypes, 0-dim tensors and Python numbers."""
     cpu_info = unmodified_info(subject)
     for sample in _mixed_dtype_samples(subject.info):
         if not target_declares_call(target, recorder, sample):

@@ -36,8 +36,8 @@ from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
-#: The value of each element of out= before a call. An index in a correct result never has this value, so
-#: elements that the call does not write are detected.
+#: The value of each element of out= before a call. If the results are indices, no correct result contains
+#: this value, so an element that the call does not write is detected.
 _UNWRITTEN = 77
 
 

@@ -229,8 +229,8 @@ class InterposedCast : public c10::OperatorKernel {
     };
     try {
       run(stack);
-      // A queued kernel may read the weight later. Copying the results to the host waits until the kernel has
-      // read the old values.
+      // A queued kernel may still read the weight, and restore() changes it. Copying the results to the host
+      // waits for the kernel.
       for (const c10::IValue& value : *stack) {
         if (value.isTensor() && value.toTensor().defined()) {
           static_cast<void>(value.toTensor().detach().cpu());

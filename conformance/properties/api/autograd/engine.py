@@ -336,15 +336,15 @@ def anomaly_detection(lab: Lab) -> None:
         with lab.parity("No page says what the metadata of a node contains"):
             lab.holds("the node keeps its traceback", "traceback_" in out.grad_fn.metadata)
         (x * 3).sum().backward()
-    with lab.consistent("The context and the getters, which have no page, must agree"):
+    with lab.consistent("set_detect_anomaly and its undocumented getters must agree"):
         lab.same("flags", [inner, torch.is_anomaly_enabled()])
     lab.expect("a gradient without NaN", x.grad, [3.0, 3.0])
     with torch.autograd.set_detect_anomaly(True):
-        with lab.consistent("The context and the getter, which has no page, must agree"):
+        with lab.consistent("set_detect_anomaly and its undocumented getter must agree"):
             lab.same("set", torch.is_anomaly_enabled())
         with (
             torch.autograd.set_detect_anomaly(False),
-            lab.consistent("The context and the getter, which has no page, must agree"),
+            lab.consistent("set_detect_anomaly and its undocumented getter must agree"),
         ):
             lab.same("set back", torch.is_anomaly_enabled())
     out = (x * 0).sqrt() * 0

@@ -43,5 +43,5 @@ def test_no_parameter_depends_on_the_python_process() -> None:
     assert draw_parameters("aten::add.Tensor", "rank", 0) == EXPECTED_RANKS
 
 
-#: The ranks that every Python process must draw.
+#: The tensor ranks that ``draw_parameters`` must choose in every Python process, whatever its hash seed.
 EXPECTED_RANKS = (3, 5, 7)

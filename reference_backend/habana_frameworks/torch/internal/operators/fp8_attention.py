@@ -1,4 +1,6 @@
-"""Attention of fp8 values. Scales convert q, k and v from fp8, and the matrix and the result to fp8."""
+"""Attention of fp8 values. Scales convert q, k and v from fp8. Other scales convert the attention weights and
+the result to fp8.
+"""
 
 from __future__ import annotations
 
