@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from conformance.framework.tolerances import Rule, rule
-from conformance.oracle.normalisation_tolerance import parameter_names, with_rounded_means
+from conformance.oracle.mean_rounding import arguments_by_name
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
@@ -48,8 +48,6 @@ def rule_of_overload(name: str, overload: Overload, dtype: torch.dtype, sample: 
         return dataclasses.replace(
             operator_rule, scale=min(operator_rule.scale, _largest_gradient_term(overload, sample))
         )
-    if not overload.backward:
-        return with_rounded_means(operator_rule, parameter_names(overload.op), sample)
     return operator_rule
 
 
@@ -57,21 +55,17 @@ def _largest_gradient_term(overload: Overload, sample: Sample) -> float:
     """Return an upper bound of the terms of a normalisation's gradient. A term is the gradient times the
     weight, divided by the standard deviation.
     """
-    arguments: list[Any] = [sample.input, *sample.args]
-    names = [argument.name for argument in overload.op._schema.arguments]
-    arguments_by_name = dict(zip(names, arguments, strict=False))
+    arguments = arguments_by_name(overload.op, sample)
     inverse_deviations = [
-        _largest_magnitude(arguments_by_name[name])
+        _largest_magnitude(arguments[name])
         for name in _INVERSE_DEVIATIONS
-        if _largest_magnitude(arguments_by_name.get(name))
+        if _largest_magnitude(arguments.get(name))
     ]
-    in_training = arguments_by_name.get("train") or arguments_by_name.get("update")
-    if isinstance(arguments_by_name.get("running_var"), torch.Tensor) and not in_training:
-        least = float(arguments_by_name["running_var"].double().min()) + float(
-            arguments_by_name.get("eps") or 0.0
-        )
+    in_training = arguments.get("train") or arguments.get("update")
+    if isinstance(arguments.get("running_var"), torch.Tensor) and not in_training:
+        least = float(arguments["running_var"].double().min()) + float(arguments.get("eps") or 0.0)
         inverse_deviations.append(least**-0.5 if least > 0 else float("inf"))
-    weight = max([1.0, *(_largest_magnitude(arguments_by_name.get(name)) for name in _WEIGHTS)])
+    weight = max([1.0, *(_largest_magnitude(arguments.get(name)) for name in _WEIGHTS)])
     return max(inverse_deviations, default=float("inf")) * weight * max(1.0, _largest_magnitude(sample.input))
 
 

@@ -27,7 +27,6 @@ from conformance.framework.compare import same_bits
 from conformance.framework.tolerances import Rule, rule
 from conformance.oracle import relations, value_digests
 from conformance.oracle.filled_memory import FILLERS, fill_freed_memory_with_nan, fill_new_host_memory
-from conformance.oracle.normalisation_tolerance import parameter_names, with_rounded_means
 from conformance.oracle.precision import HIGH_PRECISION_DTYPES, reproducible_cpu_state
 from conformance.oracle.sensitivity import call_operator, coarsest_dtype, sensitivity_of
 from conformance.samples.cache import SubjectCache
@@ -161,7 +160,7 @@ class Reference:
     @functools.cached_property
     def tolerance_rule(self) -> Rule:
         """The tolerance rule of the call."""
-        return rule_of_operator(self.subject, self.dtype, self.sample)
+        return rule(self.subject.name, self.dtype)
 
     @functools.cached_property
     def elements(self) -> int:
@@ -271,7 +270,7 @@ def reference_for(call: Call) -> Reference:
     """
     subject, dtype, sample = call.subject, call.dtype, call.sample
     info = find(subject.kind, subject.name).info
-    seed, tolerance_rule = seed_of_call(call), rule_of_operator(subject, dtype, sample)
+    seed, tolerance_rule = seed_of_call(call), rule(subject.name, dtype)
     with reproducible_cpu_state(torch.get_default_dtype(), seed):
         try:
             host = to_host(sample)
@@ -312,15 +311,6 @@ def reference_through_float64(call: Call) -> Reference:
     reference.coarsest_dtype = call.dtype
     reference.compute_high_precision = lambda: HighPrecision(high_precision, sensitivity, True)
     return reference
-
-
-def rule_of_operator(subject: Subject, dtype: torch.dtype, sample: Sample) -> Rule:
-    """Return the tolerance rule of an operator for the arguments of a sample."""
-    operator_rule = rule(subject.name, dtype)
-    if operator_rule.name != "normalisation":
-        return operator_rule
-    function = find(subject.kind, subject.name).info.op
-    return with_rounded_means(operator_rule, parameter_names(function), sample)
 
 
 def seed_of_call(call: Call) -> int:

@@ -14,9 +14,14 @@ import torch
 
 from conformance.framework import trees
 from conformance.framework.tolerances import Rule, unit_of
+from conformance.oracle.mean_rounding import sizes_of_scaled_means
 from conformance.oracle.precision import FLOAT64_PROBE_STEP, HIGH_PRECISION_DTYPES, PROBE_COUNT
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
+
+#: The allowed error of a mean, in units of the mean. A kernel rounds the mean, the factor, the product and
+#: the offset, each by at most half a unit.
+UNITS_OF_MEAN = 2.0
 
 
 def call_operator(info: Any, sample: Sample) -> Any:
@@ -217,4 +222,29 @@ def sensitivity_of(
         largest = sensitivity[i]
         if largest is not None and largest.numel() and not tolerance_rule.local:
             sensitivity[i] = torch.maximum(largest, largest.mean())
+    if tolerance_rule.name == "normalisation":
+        _add_rounded_means(
+            sensitivity, tensors, sizes_of_scaled_means(info.op, sample), tolerance_rule.k, unit
+        )
     return sensitivity
+
+
+def _add_rounded_means(
+    sensitivity: list[torch.Tensor | None],
+    tensors: list[torch.Tensor],
+    sizes: torch.Tensor | None,
+    k: float,
+    unit: float,
+) -> None:
+    """Add the effect of rounded means to the sensitivity of the results that have the shape of ``sizes``.
+
+    The allowed error is ``k`` units of the sensitivity. Kernels keep means in float32 or wider, so for 16-bit
+    dtypes the added error is counted in units of float32.
+    """
+    if sizes is None:
+        return
+    units = UNITS_OF_MEAN / k * min(1.0, unit_of(torch.float32) / unit)
+    for i, result in enumerate(tensors):
+        earlier = sensitivity[i]
+        if earlier is not None and result.shape == sizes.shape:
+            sensitivity[i] = earlier + sizes * units

@@ -235,7 +235,9 @@ def overload_reference(
     call = Call(subject, dtype_of(dtype), sample)
     info: Any = overload
     if arguments_written_but_not_returned(overload.op):
-        info = dataclasses.replace(overload, op=functools.partial(_call_with_unreturned_writes, overload.op))
+        call_with_writes = functools.partial(_call_with_unreturned_writes, overload.op)
+        functools.update_wrapper(call_with_writes, overload.op, assigned=(), updated=())
+        info = dataclasses.replace(overload, op=call_with_writes)
 
     def compute_high_precision() -> HighPrecision:
         tolerance_rule = rule_of_overload(subject.name, overload, call.dtype, sample)

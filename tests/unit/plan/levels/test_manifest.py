@@ -55,6 +55,8 @@ def test_a_duplicate_id_is_an_error() -> None:
     assert len(list(manifest.ids((2, 12), "eager"))) == 2
     with pytest.raises(UsageError, match=r"lists value/add@float32 twice for torch 2\.13 in mode eager"):
         list(manifest.ids((2, 13), "eager"))
+    with pytest.raises(UsageError, match=r"lists value/add@float32 twice for torch 2\.13 in mode eager"):
+        manifest.level_requirements("2.13.0", "eager", "full")
 
 
 @pytest.mark.parametrize(
