@@ -43,8 +43,8 @@ _PAIRS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 def all_reduce_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return each input tensor, reduced over the ranks, on every rank."""
     results = [
-        elementwise_reduction([tensors[place] for tensors in inputs], reduction)
-        for place in range(len(inputs[0]))
+        elementwise_reduction([tensors[tensor_index] for tensors in inputs], reduction)
+        for tensor_index in range(len(inputs[0]))
     ]
     return [results] * len(inputs)
 
@@ -52,7 +52,7 @@ def all_reduce_results(inputs: list[Tensors], root: int, reduction: str) -> list
 def reduce_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return the reduced tensor on the root, and no result on the other ranks."""
     result = elementwise_reduction([tensors[0] for tensors in inputs], reduction)
-    return [[result] if me == root else [] for me in range(len(inputs))]
+    return [[result] if group_rank == root else [] for group_rank in range(len(inputs))]
 
 
 def broadcast_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
@@ -67,7 +67,9 @@ def all_gather_results(inputs: list[Tensors], root: int, reduction: str) -> list
 
 def gather_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return the list of all ranks' input tensors on the root, and no result on the other ranks."""
-    return [[tensors[0] for tensors in inputs] if me == root else [] for me in range(len(inputs))]
+    return [
+        [tensors[0] for tensors in inputs] if group_rank == root else [] for group_rank in range(len(inputs))
+    ]
 
 
 def concatenated_gather_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
@@ -90,7 +92,8 @@ def stacked_reduce_scatter_results(inputs: list[Tensors], root: int, reduction: 
 def reduce_scatter_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the reduction of the ``i``-th input tensors of all ranks."""
     return [
-        [elementwise_reduction([tensors[me] for tensors in inputs], reduction)] for me in range(len(inputs))
+        [elementwise_reduction([tensors[group_rank] for tensors in inputs], reduction)]
+        for group_rank in range(len(inputs))
     ]
 
 
@@ -98,12 +101,12 @@ def reduce_scatter_row_results(inputs: list[Tensors], root: int, reduction: str)
     """Return on rank ``i`` the ``i``-th of equal groups of rows of the reduced tensor."""
     whole = elementwise_reduction([tensors[0] for tensors in inputs], reduction)
     rows = whole.shape[0] // len(inputs)
-    return [[whole[me * rows : (me + 1) * rows]] for me in range(len(inputs))]
+    return [[whole[group_rank * rows : (group_rank + 1) * rows]] for group_rank in range(len(inputs))]
 
 
 def all_to_all_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the list of the ``i``-th input tensors of all ranks."""
-    return [[tensors[me] for tensors in inputs] for me in range(len(inputs))]
+    return [[tensors[group_rank] for tensors in inputs] for group_rank in range(len(inputs))]
 
 
 def all_to_all_single_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
@@ -113,7 +116,8 @@ def all_to_all_single_results(inputs: list[Tensors], root: int, reduction: str) 
     size = len(inputs)
     rows = inputs[0][0].shape[0] // size
     return [
-        [torch.cat([tensors[0][me * rows : (me + 1) * rows] for tensors in inputs])] for me in range(size)
+        [torch.cat([tensors[0][group_rank * rows : (group_rank + 1) * rows] for tensors in inputs])]
+        for group_rank in range(size)
     ]
 
 
@@ -126,25 +130,28 @@ def uneven_all_to_all_results(inputs: list[Tensors], root: int, reduction: str) 
         [
             torch.cat(
                 [
-                    torch.split(tensors[0], uneven_row_counts_per_rank(sender, size))[me]
+                    torch.split(tensors[0], uneven_row_counts_per_rank(sender, size))[group_rank]
                     for sender, tensors in enumerate(inputs)
                 ]
             )
         ]
-        for me in range(size)
+        for group_rank in range(size)
     ]
 
 
 def scatter_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on rank ``i`` the ``i``-th input tensor of the root."""
-    return [[inputs[root][me]] for me in range(len(inputs))]
+    return [[inputs[root][group_rank]] for group_rank in range(len(inputs))]
 
 
 def ring_neighbour_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on each rank the input tensor of the left neighbour in a ring."""
-    return [[inputs[(me - 1) % len(inputs)][0]] for me in range(len(inputs))]
+    return [[inputs[(group_rank - 1) % len(inputs)][0]] for group_rank in range(len(inputs))]
 
 
 def pair_exchange_results(inputs: list[Tensors], root: int, reduction: str) -> list[Tensors]:
     """Return on each rank the partner's input tensor. A rank without a partner gets its own input tensor."""
-    return [[inputs[me ^ 1 if me ^ 1 < len(inputs) else me][0]] for me in range(len(inputs))]
+    return [
+        [inputs[group_rank ^ 1 if group_rank ^ 1 < len(inputs) else group_rank][0]]
+        for group_rank in range(len(inputs))
+    ]

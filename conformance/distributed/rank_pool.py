@@ -161,7 +161,12 @@ def _reply_about_ended_process(rank: int, end: ChildEnd) -> RankReply:
 def _innermost_frames(stacks: str) -> str:
     """Return one line with the innermost frames of the last eight threads of a ``faulthandler`` dump."""
     lines = stacks.splitlines()
-    heads = [place for place, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
+    first_lines = [
+        line_number
+        for line_number, line in enumerate(lines)
+        if line.startswith(("Thread 0x", "Current thread 0x"))
+    ]
     return "; ".join(
-        " <- ".join(part.strip() for part in lines[place + 1 : place + 5]) for place in heads[-8:]
+        " <- ".join(part.strip() for part in lines[line_number + 1 : line_number + 5])
+        for line_number in first_lines[-8:]
     )

@@ -96,11 +96,11 @@ def _check_accepted_capture(
 
     Return False if no other data can be made, so that nothing was checked.
     """
-    other = replay_data_with_reference(subject, dtype_under_test(recorder), sample)
-    if other is None:
+    replay_data = replay_data_with_reference(subject, dtype_under_test(recorder), sample)
+    if replay_data is None:
         recorder.note(f"no other data can be made for sample {sample.index}")
         return False
-    copy_values(copy, other[0])
+    copy_values(copy, replay_data[0])
     outcome = attempt(graph.replay)  # type: ignore[attr-defined]
     if not outcome.ok:
         assert outcome.error is not None
@@ -108,7 +108,7 @@ def _check_accepted_capture(
         return True
     value = graph.value  # type: ignore[attr-defined]
     label = "the result of a capture that was not refused, replayed on other data"
-    compare_outputs(target, recorder, other[1], value, label=label)
+    compare_outputs(target, recorder, replay_data[1], value, label=label)
     return True
 
 

@@ -46,12 +46,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         label = "the replayed result"
         agrees = compare_outputs(target, recorder, reference, graph.value, label=label)
         replays.record_proof(agrees and overwritten)
-        other = replays.sample_with_replay_data(sample)
-        if other is None or not replays.copy_into_captured_inputs(copy, other[0]):
+        replay_data = replays.sample_with_replay_data(sample)
+        if replay_data is None or not replays.copy_into_captured_inputs(copy, replay_data[0]):
             continue
         replays.overwrite_results(copy, graph.value)
         if replays.replay(sample, graph):
             label = "the result replayed on other data"
-            agrees = compare_outputs(target, recorder, other[1], graph.value, label=label)
+            agrees = compare_outputs(target, recorder, replay_data[1], graph.value, label=label)
             replays.record_proof(agrees)
     replays.require_evidence()

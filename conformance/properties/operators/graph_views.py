@@ -90,8 +90,8 @@ def _check_strided_inputs(
         return
     copy, graph = capture
     inputs = [t for t in copy.tensors() if t.layout is torch.strided]
-    other = replays.sample_with_replay_data(sample)
-    for data in ((sample, reference), other):
+    replay_data = replays.sample_with_replay_data(sample)
+    for data in ((sample, reference), replay_data):
         if data is None or not replays.copy_into_captured_inputs(copy, data[0]):
             continue
         before = [_unused_bytes(t) for t in inputs]
@@ -100,7 +100,7 @@ def _check_strided_inputs(
             continue
         label = "the result replayed on strided inputs"
         agrees = compare_outputs(target, recorder, data[1], graph.value, label=label)  # type: ignore[arg-type]
-        replays.record_proof(agrees and (overwritten or data is other))
+        replays.record_proof(agrees and (overwritten or data is replay_data))
         for unused_before, tensor in zip(before, inputs, strict=True):
             label = "the memory between the elements of an input after replay"
             compare_exact(recorder, _unused_bytes(tensor), unused_before, label=label, sample=sample.index)

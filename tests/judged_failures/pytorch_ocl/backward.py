@@ -42,16 +42,18 @@ FORMS = {
 }
 count = {"ocl": 0, "ocl:0": 0, "moved": 0}
 for label, (form, host) in FORMS.items():
-    on_cpu = gradients_on_device("cpu", form, *[t.clone() for t in host])
-    for way, device in (("ocl", "ocl"), ("ocl:0", "ocl:0"), ("moved", "ocl")):
+    expected = gradients_on_device("cpu", form, *[t.clone() for t in host])
+    for construction, device in (("ocl", "ocl"), ("ocl:0", "ocl:0"), ("moved", "ocl")):
         try:
-            got = gradients_on_device(device, form, *[t.clone() for t in host], moved=way == "moved")
-            same = all(torch.equal(g, c) for g, c in zip(got, on_cpu, strict=True))
+            gradients = gradients_on_device(
+                device, form, *[t.clone() for t in host], moved=construction == "moved"
+            )
+            same = all(torch.equal(g, c) for g, c in zip(gradients, expected, strict=True))
             text = "right" if same else "wrong values"
         except RuntimeError as problem:
             text = str(problem).splitlines()[0][:110]
-        count[way] += text == "right"
-        print(f"{label:24} {way:6} {text}")
+        count[construction] += text == "right"
+        print(f"{label:24} {construction:6} {text}")
 print(count, "of", len(FORMS))
 true = count["ocl"] == 0 and count["ocl:0"] == count["moved"] == len(FORMS)
 print(

@@ -30,9 +30,9 @@ for device in ("ocl", "ocl:0"):
         "rows after out=rows[1]",
         rows.cpu().tolist(),
     )
-    plain = torch.ones(3, 2, device=device)
-    torch.ceil(torch.full((2,), 2.0, device=device), out=plain[1])
-    print(device, "the same with ceil and out=rows[1]:", plain.cpu().tolist())
+    rows_of_ones = torch.ones(3, 2, device=device)
+    torch.ceil(torch.full((2,), 2.0, device=device), out=rows_of_ones[1])
+    print(device, "the same with ceil and out=rows[1]:", rows_of_ones.cpu().tolist())
     bad &= torch.allclose(alone, expected) and not torch.allclose(rows[1].cpu(), expected)
     bad &= not torch.equal(rows[0].cpu(), torch.ones(2))
 print(

@@ -69,18 +69,18 @@ for way, device, made in (
     ("moved by .to('ocl')", "ocl", lambda host: host.to("ocl")),
     ("constructed on ocl:0", "ocl:0", make_copy_to_device("ocl:0")),
 ):
-    found = set()
+    outcomes = set()
     for label, function, call in calls_with_out(device, made):
         function = function if isinstance(function, (tuple, list)) else (function,)
         try:
-            got = call()
-            got = got if isinstance(got, (tuple, list)) else (got,)
-            same = all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(got, function, strict=True))
-            found.add("agrees" if same else f"{label} has other values")
+            actual = call()
+            actual = actual if isinstance(actual, (tuple, list)) else (actual,)
+            same = all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(actual, function, strict=True))
+            outcomes.add("agrees" if same else f"{label} has other values")
         except RuntimeError as problem:
-            found.add(str(problem).splitlines()[0])
-    summary[way] = found
-    print(f"{way:22}", found)
+            outcomes.add(str(problem).splitlines()[0])
+    summary[way] = outcomes
+    print(f"{way:22}", outcomes)
 expected = {"Expected out tensor to have device ocl:0, but got ocl instead"}
 bad = summary["constructed on ocl"] == expected and summary["moved by .to('ocl')"] == expected
 print(

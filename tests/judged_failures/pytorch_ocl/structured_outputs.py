@@ -27,47 +27,48 @@ HOST = torch.tensor([[3, 1, 2], [5, 0, 4]])
 
 
 def copy_to_device(device, host):
-    """Copy a CPU tensor into a tensor constructed with ``device=place``, and return the copy."""
-    made = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
-    return made.copy_(host)
+    """Copy a CPU tensor into a tensor constructed with ``device=device``, and return the copy."""
+    constructed = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
+    return constructed.copy_(host)
 
 
 def outcome_of_call(call, expected):
     """Return the text "right" or "wrong", or the error of the call."""
     try:
-        got = call()
+        actual = call()
     except RuntimeError as problem:
         return "INTERNAL ASSERT" if "INTERNAL ASSERT" in str(problem) else str(problem)[:80]
-    return "right" if all(torch.equal(a.cpu(), b) for a, b in zip(got, expected, strict=True)) else "wrong"
+    return "right" if all(torch.equal(a.cpu(), b) for a, b in zip(actual, expected, strict=True)) else "wrong"
 
 
 pool = functools.partial(
     torch.nn.functional.max_pool1d, kernel_size=3, stride=2, ceil_mode=True, return_indices=True
 )
 results = {}
-for way, make in {
+for construction, make in {
     "constructed on ocl": lambda host: copy_to_device("ocl", host),
     "moved by .to('ocl')": lambda host: host.to("ocl"),
     "constructed on ocl:0": lambda host: copy_to_device("ocl:0", host),
 }.items():
-    found = set()
+    outcomes = set()
     for dtype in DTYPES:
         host = HOST.to(dtype)
-        found.add(outcome_of_call(lambda m=make, h=host: torch.min(m(h), 1), torch.min(host, 1)))
-        found.add(outcome_of_call(lambda m=make, h=host: m(h).min(1, True), host.min(1, True)))
+        outcomes.add(outcome_of_call(lambda m=make, h=host: torch.min(m(h), 1), torch.min(host, 1)))
+        outcomes.add(outcome_of_call(lambda m=make, h=host: m(h).min(1, True), host.min(1, True)))
         strided = host.t().contiguous().t()
-        found.add(outcome_of_call(lambda m=make, h=strided: torch.min(m(h), 1), torch.min(strided, 1)))
+        outcomes.add(outcome_of_call(lambda m=make, h=strided: torch.min(m(h), 1), torch.min(strided, 1)))
     for dtype in (torch.float32, torch.float64):
         host = torch.tensor([[[1.0, 4.0, 2.0], [7.0, 5.0, 6.0]]], dtype=dtype)
-        found.add(outcome_of_call(lambda m=make, h=host: pool(m(h)), pool(host)))
-    results[way] = found
-    print(f"{way:22}", found)
-plain = torch.zeros(2, 3, device="ocl")
+        outcomes.add(outcome_of_call(lambda m=make, h=host: pool(m(h)), pool(host)))
+    results[construction] = outcomes
+    print(f"{construction:22}", outcomes)
+matrix = torch.zeros(2, 3, device="ocl")
 print(
-    "torch.zeros(2, 3, device='ocl').min(1):", outcome_of_call(lambda: plain.min(1), torch.zeros(2, 3).min(1))
+    "torch.zeros(2, 3, device='ocl').min(1):",
+    outcome_of_call(lambda: matrix.min(1), torch.zeros(2, 3).min(1)),
 )
 true = results["constructed on ocl"] == {"INTERNAL ASSERT"} and all(
-    results[way] == {"right"} for way in list(results)[1:]
+    results[construction] == {"right"} for construction in list(results)[1:]
 )
 print(
     "VERDICT:",

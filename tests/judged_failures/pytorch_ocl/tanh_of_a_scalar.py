@@ -10,11 +10,11 @@ shapes = {}
 for device in ("ocl", "ocl:0"):
     dense = torch.tensor(0.5).to(device)
     strided = torch.tensor([[0.5, 1.0], [2.0, 3.0]]).to(device)[0, 0]
-    made = torch.full((), 0.5, device=device)
-    shapes[device] = [list(torch.nn.Tanh()(x).shape) for x in (dense, strided, made)]
-    into = torch.empty((), device=device)
-    torch.tanh(made, out=into)
-    print(device, "dense, strided, constructed:", shapes[device], " out=:", list(into.shape))
+    constructed = torch.full((), 0.5, device=device)
+    shapes[device] = [list(torch.nn.Tanh()(x).shape) for x in (dense, strided, constructed)]
+    out_tensor = torch.empty((), device=device)
+    torch.tanh(constructed, out=out_tensor)
+    print(device, "dense, strided, constructed:", shapes[device], " out=:", list(out_tensor.shape))
 print(
     "VERDICT:",
     "true Tanh of shape [] returns shape [1], for dense and strided inputs, on ocl and on ocl:0"

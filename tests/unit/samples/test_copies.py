@@ -157,9 +157,9 @@ def test_without_layouts_copies_are_contiguous_and_share_no_memory(undeclared: s
         sample.tensors(), copy_for_capabilities(sample, **{undeclared: False}).tensors(), strict=True
     ):
         assert copied.is_contiguous() and copied.storage_offset() == 0 and torch.equal(copied, tensor)
-    kept = copy_for_capabilities(sample)
-    assert kept.input.stride() == (1, 4) and kept.args[0].storage_offset() == 1
-    assert kept.args[1].untyped_storage()._cdata == kept.input.untyped_storage()._cdata
+    copied_sample = copy_for_capabilities(sample)
+    assert copied_sample.input.stride() == (1, 4) and copied_sample.args[0].storage_offset() == 1
+    assert copied_sample.args[1].untyped_storage()._cdata == copied_sample.input.untyped_storage()._cdata
 
 
 def test_without_conj_and_neg_bits_they_are_resolved() -> None:
